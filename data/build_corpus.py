@@ -21,7 +21,20 @@ import pandas as pd
 
 HERE = Path(__file__).resolve().parent
 NO_ANSWER = "No consta"
-MONTHS = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split()
+MONTHS = (
+    "enero",
+    "febrero",
+    "marzo",
+    "abril",
+    "mayo",
+    "junio",
+    "julio",
+    "agosto",
+    "septiembre",
+    "octubre",
+    "noviembre",
+    "diciembre",
+)
 
 
 class SourceError(ValueError):

@@ -96,7 +96,9 @@ def chunk_document(doc_id: str, title: str, text: str, max_chars: int = 800) -> 
         drafts.append((section, [(start, end), *(footnotes[m] for m in marks)], fixed))
 
     return [
-        Chunk(doc_id, title, section, tuple(spans), "\n\n".join([f"{title} > {section}", *(text[a:b] for a, b in spans)]))
+        Chunk(
+            doc_id, title, section, tuple(spans), "\n\n".join([f"{title} > {section}", *(text[a:b] for a, b in spans)])
+        )
         for section, spans, _ in drafts
     ]
 

@@ -53,7 +53,9 @@ class Corpus:
         try:
             return self._by_id[question_id]
         except KeyError:
-            raise KeyError(f"no question {question_id!r}: ids run from {min(self._by_id)} to {max(self._by_id)}") from None
+            raise KeyError(
+                f"no question {question_id!r}: ids run from {min(self._by_id)} to {max(self._by_id)}"
+            ) from None
 
     def __iter__(self) -> Iterator[Question]:
         """Yield the questions in file order."""
