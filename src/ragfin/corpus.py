@@ -1,16 +1,36 @@
-"""The data contract: documents, passages and questions as three tables (SPEC 1)."""
+"""The data contract: documents, passages and questions as three tables."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ragfin import contract
+from ragfin.tables import Fault, Table, find_table, read_table
+
+DATA_VARIABLE = "RAGFIN_DATA"
+
 
 class CorpusError(ValueError):
-    """The tables break the data contract; the message lists every fault with file, row and repair."""
+    """The tables break the data contract.
+
+    The message has one line for each fault: file, row, what is wrong and the repair. ``faults`` holds the same as
+    `ragfin.tables.Fault`. A row is the file's own: the line of a CSV file, whose header is line 1; the record counted
+    from 1 in a Parquet file.
+    """
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = tuple(faults)
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"the corpus has {count}:", *(f"  {fault}" for fault in faults)]))
+
+    def __reduce__(self) -> tuple[type["CorpusError"], tuple[list[Fault]]]:
+        """Pickle by the faults, so that the error crosses processes."""
+        return type(self), (list(self.faults),)
 
 
 class Passage(NamedTuple):
@@ -34,9 +54,14 @@ class Question(NamedTuple):
     gold_passages: tuple[Passage, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Corpus:
-    """Three pandas frames with English column names."""
+    """Three pandas frames with English column names; iterating gives the questions in file order.
+
+    ``documents`` has ``doc_id, title, text``; ``passages`` has ``passage_id, doc_id, start, end`` (half-open, code
+    points); ``questions`` has ``question_id, doc_id, question, gold_answer, kind, answerable, gold_passages`` (ids
+    joined by ``;``). Other columns of the files are kept.
+    """
 
     documents: pd.DataFrame
     passages: pd.DataFrame
@@ -53,38 +78,124 @@ class Corpus:
         try:
             return self._by_id[question_id]
         except KeyError:
-            raise KeyError(
-                f"no question {question_id!r}: ids run from {min(self._by_id)} to {max(self._by_id)}"
-            ) from None
+            known = f"ids run from {min(self._by_id)} to {max(self._by_id)}" if self._by_id else "there are none"
+            raise KeyError(f"no question {question_id!r}: {known}") from None
 
     def __iter__(self) -> Iterator[Question]:
         """Yield the questions in file order."""
         return iter(self._by_id.values())
 
+    def __len__(self) -> int:
+        """Return the number of questions."""
+        return len(self.questions)
+
     @cached_property
     def _by_id(self) -> dict[str, Question]:
         passages = {
-            p.passage_id: Passage(p.passage_id, p.doc_id, int(p.start), int(p.end)) for p in self.passages.itertuples()
+            passage_id: Passage(passage_id, doc_id, int(start), int(end))
+            for passage_id, doc_id, start, end in _records(self.passages, contract.PASSAGES)
         }
         return {
-            q.question_id: Question(
-                q.question_id,
-                q.doc_id,
-                q.question,
-                q.gold_answer,
-                q.kind,
-                bool(q.answerable),
-                tuple(passages[i] for i in q.gold_passages.split(";") if i),
+            question_id: Question(
+                question_id,
+                doc_id,
+                text,
+                gold,
+                kind,
+                bool(answerable),
+                tuple(passages[i] for i in contract.as_ids(ids)),
             )
-            for q in self.questions.itertuples()
+            for question_id, doc_id, text, gold, kind, answerable, ids in _records(self.questions, contract.QUESTIONS)
         }
 
 
-def load_corpus(folder: str | Path) -> Corpus:
-    """Load ``documents.parquet``, ``passages.parquet`` and ``questions.csv`` from a folder."""
-    folder = Path(folder)
-    return Corpus(
-        pd.read_parquet(folder / "documents.parquet"),
-        pd.read_parquet(folder / "passages.parquet"),
-        pd.read_csv(folder / "questions.csv", dtype={"gold_passages": str}, keep_default_na=False),
-    )
+def load_corpus(folder: str | Path | None = None) -> Corpus:
+    """Load and check the three tables of a corpus.
+
+    The files are ``documents``, ``passages`` and ``questions``, or the lesson's ``rag6_documentos``, ``rag6_pasajes``
+    and ``rag6_preguntas``, each as Parquet, CSV (UTF-8) or JSON Lines, with English or the lesson's Spanish column
+    names.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+        Where the tables are. By default the folder that ``RAGFIN_DATA`` names, else ``data/`` of the checkout, else
+        the tables that the installed package carries.
+
+    Returns
+    -------
+    Corpus
+        In file order, with English column names.
+
+    Raises
+    ------
+    CorpusError
+        Everything that breaks the contract, all at once.
+
+    Examples
+    --------
+    >>> load_corpus("/no/such/folder")
+    Traceback (most recent call last):
+    ragfin.corpus.CorpusError: the corpus has 1 fault:
+      /no/such/folder: is not a folder; name the folder that holds the three tables
+    """
+    folder = find_data(folder)
+    contracts = (contract.DOCUMENTS, contract.PASSAGES, contract.QUESTIONS)
+    tables = [_read(folder, expected) for expected in contracts]
+    faults = [[*t.faults, *contract.column_faults(t, c)] for t, c in zip(tables, contracts, strict=True)]
+    documents, passages, questions = tables
+
+    lengths = _lengths(documents)
+    passage_ids = frozenset(passages.frame.get("passage_id", pd.Series(dtype=object)).dropna().map(str))
+    faults[1] += contract.passage_faults(passages, lengths)
+    faults[2] += contract.question_faults(questions, frozenset(lengths), passage_ids)
+    if any(faults):
+        raise CorpusError([fault for group in faults for fault in sorted(group, key=lambda fault: fault.row or 0)])
+    return Corpus(*(contract.typed(table, expected) for table, expected in zip(tables, contracts, strict=True)))
+
+
+def find_data(folder: str | Path | None = None) -> Path:
+    """Return the folder of the corpus: the argument, ``RAGFIN_DATA``, the checkout's ``data/``, or the package's.
+
+    Raises
+    ------
+    CorpusError
+        The folder does not exist, or no folder is named and none of the others holds the tables.
+    """
+    named = folder if folder is not None else os.environ.get(DATA_VARIABLE)
+    if named:
+        if Path(named).is_dir():
+            return Path(named)
+        repair = "name the folder that holds the three tables"
+        raise CorpusError(
+            [Fault(str(named), None, "is not a folder", repair if folder else f"correct {DATA_VARIABLE}")]
+        )
+    here = Path(__file__).resolve()
+    for place in (here.parents[2] / "data", here.parent / "data"):
+        if find_table(place, contract.QUESTIONS.stems):
+            return place
+    repair = f"name the folder of the three tables, or set {DATA_VARIABLE}, or run 'ragfin corpus build' in a checkout"
+    raise CorpusError([Fault("data", None, "no corpus found", repair)])
+
+
+def _read(folder: Path, expected: contract.Contract) -> Table:
+    """Read one table of the folder under English names; a missing file is a fault."""
+    path = find_table(folder, expected.stems)
+    if path is None:
+        name = expected.stems[0] + expected.extension
+        repair = f"put it in {folder} ({expected.stems[1]}{expected.extension} also does)"
+        return Table(name, pd.DataFrame(), [], [Fault(name, None, "file is missing", repair)])
+    return contract.with_english_names(read_table(path), expected)
+
+
+def _records(frame: pd.DataFrame, expected: contract.Contract) -> Iterator[tuple[Any, ...]]:
+    """Yield the contract's columns of a frame, row by row, in the contract's order."""
+    return zip(*(frame[name].tolist() for name in expected.columns), strict=True)
+
+
+def _lengths(documents: Table) -> dict[str, int]:
+    """Return the number of code points of each document whose id and text can be read."""
+    if not {"doc_id", "text"} <= set(documents.frame.columns):
+        return {}
+    pairs = zip(documents.frame["doc_id"], documents.frame["text"], strict=True)
+    return {doc_id: len(text) for doc_id, text in pairs if isinstance(doc_id, str) and isinstance(text, str)}
