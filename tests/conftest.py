@@ -54,7 +54,7 @@ La clase A reparte dividendos con periodicidad semestral.
 Los gastos corrientes de la clase A son del 0,20 % anual. La comisión de reembolso es nula."""
 
 
-def tables_of(documents: dict[str, str], questions: list[tuple[str, str, str, str, str, str]]) -> Tables:
+def _tables_of(documents: dict[str, str], questions: list[tuple[str, str, str, str, str, str]]) -> Tables:
     """Return the three tables; every block is a passage, numbered from p001."""
     passages = []
     for doc_id, text in documents.items():
@@ -75,7 +75,7 @@ def tables_of(documents: dict[str, str], questions: list[tuple[str, str, str, st
     }
 
 
-def write_tables(folder: Path, tables: Tables) -> Path:
+def _write_tables(folder: Path, tables: Tables) -> Path:
     """Write the tables as the project's own files."""
     folder.mkdir(parents=True, exist_ok=True)
     tables["documents"].to_parquet(folder / "documents.parquet")
@@ -85,9 +85,21 @@ def write_tables(folder: Path, tables: Tables) -> Path:
 
 
 @pytest.fixture
+def write_tables() -> Callable[[Path, Tables], Path]:
+    """Write three tables to a folder as the project's own files, and return the folder."""
+    return _write_tables
+
+
+@pytest.fixture
+def tables_of() -> Callable[[dict[str, str], list[tuple[str, str, str, str, str, str]]], Tables]:
+    """Make the three tables of some documents, every block a passage, and of questions given as tuples."""
+    return _tables_of
+
+
+@pytest.fixture
 def small_tables() -> Tables:
     """Three documents and eight questions."""
-    return tables_of(
+    return _tables_of(
         {"R01": REPORT, "R02": SISTER, "R03": FUND},
         [
             ("QA001", "R01", "¿Qué margen EBITDA tuvo Arven en 2023?", "20,5 %", "tabla", "R01-p003"),
@@ -105,7 +117,7 @@ def small_tables() -> Tables:
 @pytest.fixture
 def small_folder(tmp_path: Path, small_tables: Tables) -> Path:
     """The small corpus as files."""
-    return write_tables(tmp_path / "small", small_tables)
+    return _write_tables(tmp_path / "small", small_tables)
 
 
 @pytest.fixture
@@ -117,4 +129,4 @@ def small_corpus(small_folder: Path) -> Corpus:
 @pytest.fixture
 def loaded(tmp_path: Path) -> Callable[[Tables], Corpus]:
     """Write changed tables and load them."""
-    return lambda tables: load_corpus(write_tables(tmp_path / "changed", tables))
+    return lambda tables: load_corpus(_write_tables(tmp_path / "changed", tables))

@@ -6,7 +6,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import write_tables
 
 import ragfin.corpus
 from ragfin import CorpusError, load_corpus
@@ -105,7 +104,9 @@ def test_answerable_may_be_written_in_several_ways(loaded, small_tables, yes, no
     assert [question.answerable for question in loaded(small_tables)] == list(flags)
 
 
-def test_missing_gold_passages_may_be_null_and_offsets_may_be_whole_floats(tmp_path, small_tables, small_corpus):
+def test_missing_gold_passages_may_be_null_and_offsets_may_be_whole_floats(
+    tmp_path, write_tables, small_tables, small_corpus
+):
     write_tables(tmp_path, small_tables)
     questions = small_tables["questions"].replace({"gold_passages": {"": None}})
     (tmp_path / "questions.csv").unlink()
@@ -114,7 +115,7 @@ def test_missing_gold_passages_may_be_null_and_offsets_may_be_whole_floats(tmp_p
     assert list(load_corpus(tmp_path)) == list(small_corpus)
 
 
-def test_a_byte_order_mark_semicolons_and_categories_are_read(tmp_path, small_tables, small_corpus):
+def test_a_byte_order_mark_semicolons_and_categories_are_read(tmp_path, write_tables, small_tables, small_corpus):
     write_tables(tmp_path, small_tables)
     small_tables["passages"].astype({"doc_id": "category"}).to_parquet(tmp_path / "passages.parquet")
     small_tables["questions"].to_csv(tmp_path / "questions.csv", index=False, sep=";", encoding="utf-8-sig")
@@ -132,7 +133,7 @@ def test_every_missing_file_is_reported_at_once(tmp_path):
     assert all("file is missing" in line for line in lines)
 
 
-def test_faults_of_all_tables_come_together_each_with_file_row_and_repair(tmp_path, small_tables):
+def test_faults_of_all_tables_come_together_each_with_file_row_and_repair(tmp_path, write_tables, small_tables):
     documents, passages, questions = (small_tables[name] for name in ("documents", "passages", "questions"))
     documents.loc[1, "title"] = None
     passages.loc[0, ["start", "end"]] = [9, 9]
@@ -192,7 +193,7 @@ def test_faults_of_all_tables_come_together_each_with_file_row_and_repair(tmp_pa
         ("questions", "gold_passages", "R01-p003;R01-p003", r"questions\.csv, row 2: gold passage .* is named twice"),
     ],
 )
-def test_one_bad_cell_is_named_with_its_row(tmp_path, small_tables, table, column, value, pattern):
+def test_one_bad_cell_is_named_with_its_row(tmp_path, write_tables, small_tables, table, column, value, pattern):
     frame = small_tables[table]
     frame[column] = frame[column].astype(str if column in {"start", "end"} else object)
     frame.loc[0, column] = value
@@ -203,14 +204,14 @@ def test_one_bad_cell_is_named_with_its_row(tmp_path, small_tables, table, colum
 @pytest.mark.parametrize(
     ("table", "column"), [("documents", "text"), ("passages", "end"), ("questions", "gold_passages")]
 )
-def test_a_missing_column_is_one_fault_without_noise(tmp_path, small_tables, table, column):
+def test_a_missing_column_is_one_fault_without_noise(tmp_path, write_tables, small_tables, table, column):
     small_tables[table] = small_tables[table].drop(columns=column)
     [line] = faults_of(write_tables(tmp_path / "bad", small_tables))
     assert line.startswith(f"{table}.")
     assert f"column {column!r} is missing; add it ({SPANISH[column]!r} also does)" in line
 
 
-def test_a_column_of_the_wrong_type_is_one_fault(tmp_path, small_tables):
+def test_a_column_of_the_wrong_type_is_one_fault(tmp_path, write_tables, small_tables):
     small_tables["passages"]["passage_id"] = range(len(small_tables["passages"]))
     small_tables["questions"]["gold_passages"] = ""
     small_tables["questions"]["answerable"] = False
@@ -220,7 +221,7 @@ def test_a_column_of_the_wrong_type_is_one_fault(tmp_path, small_tables):
 
 
 @pytest.mark.parametrize("table", ["documents", "passages", "questions"])
-def test_an_empty_table_is_refused(tmp_path, small_tables, table):
+def test_an_empty_table_is_refused(tmp_path, write_tables, small_tables, table):
     small_tables[table] = small_tables[table].iloc[:0]
     lines = faults_of(write_tables(tmp_path / "bad", small_tables))
     assert any(line.startswith(f"{table}.") and "has no rows; add at least one" in line for line in lines)
@@ -236,7 +237,7 @@ def test_an_empty_file_is_refused(small_folder):
 
 def test_every_line_that_is_not_utf8_is_named(small_folder):
     path = small_folder / "questions.csv"
-    path.write_bytes(path.read_bytes().replace("dividendos".encode(), b"dividendos \xf3").replace(b"704", b"70\xff"))
+    path.write_bytes(path.read_bytes().replace(b"dividendos", b"dividendos \xf3").replace(b"704", b"70\xff"))
     lines = faults_of(small_folder)
     assert [line.split(":")[0] for line in lines] == ["questions.csv, row 5", "questions.csv, row 8"]
     assert "byte 0xff is not UTF-8" in lines[0]
@@ -255,7 +256,7 @@ def test_text_in_parquet_that_is_not_utf8_is_named(small_folder, small_tables):
     )
 
 
-def test_half_a_surrogate_pair_in_json_is_not_text(tmp_path, small_tables):
+def test_half_a_surrogate_pair_in_json_is_not_text(tmp_path, write_tables, small_tables):
     write_tables(tmp_path, small_tables)
     (tmp_path / "documents.parquet").unlink()
     small_tables["documents"].to_json(tmp_path / "documents.jsonl", orient="records", lines=True)
@@ -267,7 +268,9 @@ def test_half_a_surrogate_pair_in_json_is_not_text(tmp_path, small_tables):
     assert "documents.jsonl, row 5: is not a JSON object; write one object a line" in lines
 
 
-def test_rows_of_a_csv_are_counted_as_its_lines_even_after_a_cell_with_line_breaks(tmp_path, small_tables):
+def test_rows_of_a_csv_are_counted_as_its_lines_even_after_a_cell_with_line_breaks(
+    tmp_path, write_tables, small_tables
+):
     small_tables["questions"].loc[0, "question"] = "¿Qué\nmargen\ntuvo Arven?"
     small_tables["questions"].loc[1, "doc_id"] = "R77"
     [line] = faults_of(write_tables(tmp_path / "bad", small_tables))
@@ -294,7 +297,7 @@ def test_an_error_crosses_processes_with_its_faults(tmp_path):
 
 
 def test_the_folder_is_the_argument_then_the_variable_then_the_checkout_then_the_package(
-    tmp_path, small_tables, monkeypatch
+    tmp_path, write_tables, small_tables, monkeypatch
 ):
     def library_in(place: Path) -> None:
         monkeypatch.setattr(ragfin.corpus, "__file__", str(place / "src" / "ragfin" / "corpus.py"))
