@@ -1,9 +1,14 @@
-"""Read figures in text: the lesson's rule, `figures`.
+"""Read figures in text: the lesson's rule, `figures`, and the typed reader, `read_figures`.
 
-A figure is a number without sign, unit or scale; SPEC 5 gives the rule and makes it total.
+For the lesson a figure is a number without sign, unit or scale; the rule here is made total. The typed reader
+(`ragfin.figure_reader`, with its notation in `ragfin.figure_grammar`) stands beside it and never replaces it.
 """
 
 import re
+
+from ragfin.figure_reader import Figure, read_figures, same_figure
+
+__all__ = ["CITATION", "FIGURE_TOKEN", "Figure", "figures", "read_figures", "same_figure"]
 
 CITATION = re.compile(r"\[\d+\]")
 FIGURE_TOKEN = re.compile(r"\d(?:[\d.,]*\d)?")
@@ -33,7 +38,7 @@ def figures(text: str) -> set[float]:
 
     Source
     ------
-    The lesson's ``cifras``; SPEC 5 fixes what the lesson left undefined.
+    The lesson's ``cifras``, with what it left undefined fixed: several commas, irregular periods, huge numbers.
 
     Examples
     --------

@@ -1,0 +1,441 @@
+"""Read typed figures: value after scale, unit, sign, ranges, dates, and what is no figure at all.
+
+The method follows inline XBRL's ``num-comma-decimal``: the locale is decided for a document, not guessed for each token,
+and sign and scale live outside the digits. The notation itself is in `ragfin.figure_grammar`.
+
+It does not read numbers in words beyond a cardinal right before a scale or a unit ("dos millones y medio de euros"), nor
+"un millón doscientos mil", English number words, fractions (½, "un tercio"), or exponents (1e6). It does not know what a
+figure measures. Digits in irregular groups (``v1.2.3``, ``12.34.5``) are no figure.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Literal, NamedTuple
+
+from ragfin import figure_grammar as grammar
+
+Locale = Literal["es", "en"]
+
+CALENDAR_UNITS = frozenset({"año", "fecha", "periodo"})
+CURRENCIES = frozenset(grammar.BEFORE.groupindex)
+
+_GROUPS = {mark: re.compile(rf"[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mark in ".,"}
+_SPACE_OR_APOSTROPHE = re.compile("[ \u00a0']")
+_THOUSANDS_MARK = {"es": ".", "en": ","}
+_YEARS = range(1900, 2101)
+
+
+class Figure(NamedTuple):
+    """One figure of a text.
+
+    ``value`` is a Decimal after sign and scale; for the units ``fecha`` and ``periodo`` it is a string: an ISO date
+    (``2023-12-31``; ``--12-31`` without a year) or a period (``2022-2023``, ``2024-Q1``, ``2024-S1``, ``2024-9M``,
+    ``2023-12``, ``2023``). ``unit`` is a currency code, ``%``, ``pp``, ``pb``, ``x``, ``m2``, ``año``, ``fecha``,
+    ``periodo`` or ``""``. ``span`` is half-open, in code points of the original text, and covers the digits with their
+    separators (the whole expression for dates, periods and words): sign, unit and scale lie outside. ``ambiguous``
+    tells that the digits also read as ``other``. ``scale`` is the power of ten that a scale word contributed and
+    ``place`` the power of ten of the last digit written.
+    """
+
+    value: Decimal | str
+    unit: str
+    span: tuple[int, int]
+    ambiguous: bool = False
+    other: Decimal | None = None
+    scale: int = 0
+    place: int = 0
+
+
+@dataclass
+class _Mark:
+    """A number or entity while its neighbours may still change it. ``left`` and ``right`` bound all that it took."""
+
+    span: tuple[int, int]
+    left: int
+    right: int
+    digits: str
+    other: str | None = None
+    negative: bool = False
+    scale: int = 0
+    other_scale: int | None = None
+    unit: str = ""
+    entity: str = ""
+    yearlike: bool = False
+    coordinated: bool = False
+
+    @property
+    def bare(self) -> bool:
+        return not (self.unit or self.scale or self.entity)
+
+
+def read_figures(text: str, locale: Locale = "es") -> list[Figure]:
+    """Return the figures of a text in order, with unit, scale and sign.
+
+    Parameters
+    ----------
+    text : str
+        Any text; none raises. Time grows linearly with its length.
+    locale : {"es", "en"}, optional
+        The notation of the whole document. It decides what one period (or comma) before exactly three digits means:
+        thousands in "es" (``1.234``), a decimal in "en". The other reading is kept in ``other``.
+
+    Returns
+    -------
+    list of Figure
+        Empty for a text without figures. ISIN and other identifiers, index names, rules and references, ordinals,
+        raised digits and ``[n]`` are none.
+
+    Raises
+    ------
+    ValueError
+        For another locale.
+
+    Examples
+    --------
+    >>> [(str(f.value), f.unit) for f in read_figures("Pérdidas de −3,2 millones de euros (NIC 36) en 2023")]
+    [('-3200000', 'EUR'), ('2023', 'año')]
+    >>> [(str(f.value), f.unit) for f in read_figures("una comisión del 3-5 %, 7 pb más")]
+    [('3', '%'), ('5', '%'), ('7', 'pb')]
+    >>> read_figures("1.234")[0].ambiguous, str(read_figures("1.234")[0].other)
+    (True, '1.234')
+    """
+    if locale not in _THOUSANDS_MARK:
+        raise ValueError(f"locale {locale!r} is not one of the notations read: use 'es' or 'en'")
+    plain = grammar.fold(text)
+    marks: list[_Mark] = []
+    position = 0
+    while token := grammar.TOKEN.search(plain, position):
+        left_end = marks[-1].right if marks else -1
+        found = _read_token(token, plain, locale, left_end)
+        marks += found
+        position = max(token.end(), found[-1].right if found else 0)
+    _share(marks, plain)
+    return [_figure(mark) for mark in marks]
+
+
+def same_figure(a: Figure, b: Figure) -> bool:
+    """Tell whether two figures say the same: equal value and the same unit class.
+
+    A basis point is a hundredth of ``%`` and of ``pp``, which differ from each other; no unit is compatible with any
+    currency; a year equals a period that is that year. Ambiguity does not count: only ``value`` is compared.
+
+    Examples
+    --------
+    >>> same_figure(read_figures("7 pb")[0], read_figures("0,07 %")[0])
+    True
+    >>> same_figure(read_figures("1,2 p.p.")[0], read_figures("1,2 %")[0])
+    False
+    """
+    return same_unit(a.unit, b.unit) and _in_class(a, b) == _in_class(b, a)
+
+
+def same_unit(a: str, b: str) -> bool:
+    """Tell whether two units are of one class, so that values can be compared.
+
+    Examples
+    --------
+    >>> same_unit("", "EUR"), same_unit("EUR", "USD"), same_unit("pb", "%"), same_unit("", "%")
+    (True, False, True, False)
+    """
+    if a == b:
+        return True
+    pair = {a, b}
+    return ("" in pair and bool(pair & CURRENCIES)) or pair in ({"pb", "%"}, {"pb", "pp"}, {"año", "periodo"})
+
+
+def _in_class(figure: Figure, other: Figure) -> Decimal | str:
+    """Return a value in the unit that it shares with another figure."""
+    if figure.unit == "pb" != other.unit and isinstance(figure.value, Decimal):
+        return shifted(figure.value, -2)
+    return str(figure.value) if figure.unit in CALENDAR_UNITS else figure.value
+
+
+def shifted(value: Decimal, power: int) -> Decimal:
+    """Return a value times a power of ten, exactly, whatever its number of digits.
+
+    Examples
+    --------
+    >>> shifted(Decimal("7"), -2)
+    Decimal('0.07')
+    """
+    sign, digits, exponent = value.as_tuple()
+    return Decimal((sign, digits, int(exponent) + power))
+
+
+def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
+    """Return the marks of one token of the grammar: one for most, several for ``1,2,3``, none for what is no figure."""
+    kind = token.lastgroup
+    if kind == "date":
+        return _entity(token, _iso_date(token[0], locale), "fecha")
+    if kind == "period":
+        return _entity(token, _period(token[0]), "periodo")
+    if kind == "words":
+        mark = _Mark(token.span(), token.start(), token.end(), _cardinal(token[0]))
+        _take_scale_and_unit(mark, plain, before="")
+        return [mark]
+    if kind == "number":
+        return _number(token, plain, locale, left_end)
+    return []
+
+
+def _entity(token: re.Match[str], value: str | None, unit: str) -> list[_Mark]:
+    return [] if value is None else [_Mark(token.span(), token.start(), token.end(), value, unit=unit, entity=unit)]
+
+
+def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
+    digits, (start, end) = token["digits"], token.span("digits")
+    reading = _read_digits(digits, locale)
+    if reading is None:
+        separate = re.finditer(r"\d+", digits) if "." not in digits else ()
+        return [_Mark((start + m.start(), start + m.end()), start + m.start(), start + m.end(), m[0]) for m in separate]
+    sign = token["inner"] or token["sign"]
+    sign_at = token.start("inner") if token["inner"] else token.start("sign")
+    mark = _Mark((start, end), start, end, *reading)
+    mark.yearlike = len(digits) == 4 and digits.isdigit() and int(digits) in _YEARS
+    mark.negative = bool(sign) and sign != "+" and _is_minus(plain, sign_at, left_end)
+    before = grammar.BEFORE.fullmatch(token["before"] or "")
+    if token["open"] or token["before"] or mark.negative:
+        mark.left = token.start()
+        if token["sign"] and not (mark.negative and not token["inner"]):
+            mark.left = token.end("sign")
+    opened = token["open2"] or (token["open"] and not token["before"])
+    if opened and not sign and not _take_parenthesis(mark, plain, token):
+        return []
+    _take_scale_and_unit(mark, plain, (before.lastgroup or "") if before else "")
+    if mark.bare and mark.right == end and not _take_rest(mark, plain, digits):
+        return []
+    return [mark]
+
+
+def _is_minus(plain: str, at: int, left_end: int) -> bool:
+    """Tell whether a dash is a minus: nothing glued to its left and no number there, up to three spaces away."""
+    if at > 0 and (plain[at - 1].isalnum() or plain[at - 1] in "%)€$£"):
+        return False
+    gap = plain[left_end:at] if 0 <= left_end and at - left_end <= 3 else None
+    return gap is None or bool(gap.strip(" \u00a0\t"))
+
+
+def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str]) -> bool:
+    """Read ``(number)`` or ``(number %)`` as negative; return False for a footnote call."""
+    percent = re.compile(r"\s?%").match(plain, mark.right)
+    close = grammar.CLOSE.match(plain, percent.end() if percent else mark.right)
+    if close is None or mark.yearlike:
+        return True
+    call = not percent and len(mark.digits) <= 2 and mark.digits.isdigit() and not token["before"]
+    if call and _after_word(plain, token.start("open")):
+        unit = grammar.UNIT.match(plain, close.end()) or grammar.SCALE.match(plain, close.end())
+        if unit is None:
+            return False
+    mark.negative, mark.right = True, close.end()
+    if percent:
+        mark.unit = "%"
+    return True
+
+
+def _after_word(plain: str, at: int) -> bool:
+    """Tell whether a word, or another call, stands before an offset; glued, a unit counts as a word."""
+    if at > 0 and (plain[at - 1].isalnum() or plain[at - 1] in "%€$£)\ue000\ue002"):
+        return True
+    before = plain[max(0, at - 2) : at].rstrip(" \u00a0")
+    return bool(before) and (before[-1].isalpha() or before[-1] == ")")
+
+
+def _take_scale_and_unit(mark: _Mark, plain: str, before: str) -> None:
+    """Extend a mark over note marks, scale words, unit and trailing minus."""
+    for notes_or_minus in (grammar.NOTES, grammar.TRAILING_MINUS):
+        if found := notes_or_minus.match(plain, mark.right):
+            if notes_or_minus is grammar.TRAILING_MINUS and not _take_trailing(mark):
+                break
+            mark.right = found.end()
+    if any(c in mark.digits for c in ".") and grammar.COLUMN_MINUS.match(plain, mark.right):
+        mark.negative, mark.right = True, mark.right + 1
+    mark.unit = mark.unit or before
+    scale = grammar.SCALE.match(plain, mark.right) or (before and grammar.SHORT_SCALE.match(plain, mark.right))
+    if scale:
+        name = next(name for name, form in scale.groupdict().items() if form and name != "half")
+        mark.scale, mark.right = grammar.POWERS[name], scale.end()
+        if name == "m":
+            mark.other_scale = 3
+        if scale.groupdict().get("half") and mark.digits.isdigit():
+            mark.digits, mark.other = f"{mark.digits}.5", None
+    unit = grammar.UNIT.match(plain, mark.right)
+    if unit and not (mark.unit and (unit.lastgroup in CURRENCIES or mark.unit == "%")):
+        name = str(unit.lastgroup)
+        mark.unit, mark.right = grammar.UNIT_NAMES.get(name, name), unit.end()
+        mark.scale += grammar.UNIT_POWERS.get(name, 0)
+    if (found := grammar.TRAILING_MINUS.match(plain, mark.right)) and mark.unit and not mark.negative:
+        mark.negative, mark.right = True, found.end()
+
+
+def _take_trailing(mark: _Mark) -> bool:
+    """Make a number before a trailing minus negative; return False for a year."""
+    mark.negative = mark.negative or not mark.yearlike
+    return not mark.yearlike
+
+
+def _take_rest(mark: _Mark, plain: str, digits: str) -> bool:
+    """Judge a number without scale or unit by what is glued to it; return False if it is part of a name."""
+    following = plain[mark.right : mark.right + 1]
+    if mark.yearlike:
+        if grammar.COUNTED.match(plain, mark.right):
+            mark.yearlike = False
+        if following in "eEpP" and not plain[mark.right + 1 : mark.right + 2].isalnum():
+            mark.right += len(following)
+            return True
+    if not (following.isalnum() or following == "_"):
+        return True
+    physical = grammar.PHYSICAL.match(plain, mark.right)
+    if physical:
+        mark.right = physical.end()
+    return physical is not None and (not following.isupper() or len(physical[0]) > 1)
+
+
+def _read_digits(digits: str, locale: Locale) -> tuple[str, str | None] | None:
+    """Return digits as Python writes them with their other reading, or None if their groups are irregular."""
+    spaced = _SPACE_OR_APOSTROPHE.sub("", digits)
+    periods, commas = spaced.count("."), spaced.count(",")
+    if spaced != digits or not (periods or commas):
+        return spaced.replace(",", "."), None
+    if periods and commas:
+        decimal, group = (",", ".") if spaced.rfind(",") > spaced.rfind(".") else (".", ",")
+        whole, _, fraction = spaced.rpartition(decimal)
+        return (f"{whole.replace(group, '')}.{fraction}", None) if _GROUPS[group].fullmatch(whole) else None
+    mark = "." if periods else ","
+    grouped, dotted = spaced.replace(mark, ""), spaced.replace(mark, ".")
+    if not _GROUPS[mark].fullmatch(spaced):
+        return (dotted, None) if periods + commas == 1 else None
+    if periods + commas > 1:
+        return grouped, None
+    return (grouped, dotted) if mark == _THOUSANDS_MARK[locale] else (dotted, grouped)
+
+
+def _share(marks: list[_Mark], plain: str) -> None:
+    """Give unit and scale to the other end of a range, and to the members of "3, 4 y 5 millones"."""
+    for left, right in zip(reversed(marks[:-1]), reversed(marks[1:]), strict=True):
+        if left.entity or right.entity or right.left - left.right > 12 or right.left < left.right:
+            continue
+        gap = plain[left.right : right.left]
+        is_range = grammar.RANGE.fullmatch(gap)
+        joined = grammar.JOINED.fullmatch(gap) or (right.coordinated and gap in (", ", ",\u00a0"))
+        if not (is_range or joined):
+            continue
+        between = bool(joined) and bool(grammar.BETWEEN.search(plain, max(0, left.left - 14), left.left))
+        dash = bool(grammar.DASH.fullmatch(gap))
+        if left.yearlike and left.bare and not (dash or between):
+            continue
+        if dash and right.bare and not right.yearlike and left.unit and not left.scale:
+            right.unit = left.unit
+        if right.bare or (right.yearlike and not (right.unit or right.scale)):
+            continue
+        right.coordinated = right.coordinated or bool(joined)
+        if left.unit and left.unit != right.unit and right.unit:
+            continue
+        if left.scale == 0 and not (left.unit and joined) and _ascends(left, right, bool(is_range) or between):
+            left.scale, left.other_scale = right.scale, right.other_scale
+        left.unit, left.coordinated = left.unit or right.unit, bool(joined)
+        right.unit = right.unit or left.unit
+
+
+def _ascends(left: _Mark, right: _Mark, ordered: bool) -> bool:
+    """Tell whether the scale of a range's upper end can hold for the lower: 900.000 a 1,2 millones cannot."""
+    return not ordered or len(left.digits.partition(".")[0]) <= len(right.digits.partition(".")[0]) + 1
+
+
+def _figure(mark: _Mark) -> Figure:
+    if mark.entity:
+        return Figure(mark.digits, mark.unit, mark.span)
+    if mark.yearlike and not (mark.unit or mark.scale or mark.negative):
+        return Figure(Decimal(mark.digits), "año", mark.span)
+    value, other = _scaled(mark.digits, mark.scale, mark.negative), None
+    if mark.other is not None:
+        other = _scaled(mark.other, mark.scale, mark.negative)
+    elif mark.other_scale is not None:
+        other = _scaled(mark.digits, mark.other_scale, mark.negative)
+    place = mark.scale - len(mark.digits.partition(".")[2])
+    return Figure(value, mark.unit, mark.span, other is not None, other, mark.scale, place)
+
+
+def _scaled(digits: str, scale: int, negative: bool) -> Decimal:
+    """Return digits times a power of ten, written out in full: no exponent in its string."""
+    whole, _, fraction = digits.partition(".")
+    if scale < 0:
+        whole, fraction = whole.zfill(1 - scale)[:scale], whole.zfill(1 - scale)[scale:] + fraction
+    elif scale:
+        whole, fraction = whole + fraction[:scale].ljust(scale, "0"), fraction[scale:]
+    return Decimal(f"{'-' if negative else ''}{whole}{'.' if fraction else ''}{fraction}")
+
+
+def _cardinal(phrase: str) -> str:
+    """Return the number that Spanish cardinal words say: "treinta y dos mil" is 32000, "medio" is 0.5."""
+    total = 0
+    words = [word for word in phrase.lower().split() if word != "y"]
+    if words == ["medio"]:
+        return "0.5"
+    for word in words:
+        total = max(total, 1) * 1000 if word == "mil" else total + grammar.NUMBER_WORDS[word]
+    return str(total)
+
+
+def _iso_date(phrase: str, locale: Locale) -> str | None:
+    """Return a date in ISO form, ``--MM-DD`` without a year, None if the calendar has no such day."""
+    numbers = [int(number) for number in re.findall(r"\d+", phrase)][:3]
+    month = grammar.MONTH.search(phrase)
+    if month:
+        numbers.insert(0 if month.start() else 1, 0)
+        day, year = (numbers[1], numbers[2:]) if month.start() else (numbers[0], numbers[2:])
+        return _day(year[0] if year else None, grammar.MONTHS[month[0][:3].lower()], day)
+    if numbers[0] > 31:
+        return _day(numbers[0], numbers[1], numbers[2])
+    first, second, year_number = numbers
+    european, american = _day(year_number, second, first), _day(year_number, first, second)
+    return (american or european) if locale == "en" else (european or american)
+
+
+def _day(year: int | None, month: int, day: int) -> str | None:
+    full = _full_year(2000 if year is None else year)
+    try:
+        iso = date(full, month, day).isoformat()
+    except ValueError:
+        return None
+    return f"-{iso[4:]}" if year is None else iso
+
+
+def _full_year(year: int) -> int:
+    return year if year > 99 else year + (2000 if year < 70 else 1900)
+
+
+def _period(phrase: str) -> str | None:
+    """Return a period in one spelling: 2022/23 is ``2022-2023``, 3T23 is ``2023-Q3``, December 2023 ``2023-12``."""
+    numbers = re.findall(r"\d+", phrase)
+    year = _full_year(int(numbers[-1]))
+    lowered = phrase.lower()
+    if month := grammar.MONTH.match(phrase):
+        return f"{year}-{grammar.MONTHS[month[0][:3].lower()]:02d}"
+    if kind := re.search("cuatrimestre|trimestre|semestre|quarter|half", lowered):
+        nth = next((n for n, words in _NTH.items() if lowered.startswith(words)), 0)
+        return f"{year}-{_PERIOD_LETTER[kind[0]]}{nth}"
+    if "fy" in lowered:
+        return str(year)
+    if short := re.match(r"(\d+)?([TQSHM])(\d)?", phrase):
+        nth_text = short[1] or short[3]
+        return f"{year}-9M".replace("9M", f"{nth_text}M") if short[2] == "M" else f"{year}-{_LETTER[short[2]]}{nth_text}"
+    first = numbers[0]
+    if len(first) <= 2:
+        return f"{year}-{int(first):02d}"
+    end = numbers[-1]
+    end = first[:2] + end if len(end) == 2 else end
+    if int(end) <= int(first):
+        end = str(int(end) + 100) if len(numbers[-1]) == 2 else end
+    return f"{first}-{end}"
+
+
+_LETTER = {"T": "Q", "Q": "Q", "S": "S", "H": "S"}
+_PERIOD_LETTER = {"trimestre": "Q", "quarter": "Q", "semestre": "S", "half": "S", "cuatrimestre": "T"}
+_NTH = {
+    1: ("primer", "first", "1"),
+    2: ("segundo", "second", "2"),
+    3: ("tercer", "third", "3"),
+    4: ("cuarto", "fourth", "4"),
+}
