@@ -111,7 +111,7 @@ def _changes(misbehaviour: Misbehaviour, location: Mapping[str, Any], length: in
         case Misbehaviour.REVERSED:
             return {"start_char_index": end, "end_char_index": start}
         case Misbehaviour.NOT_INTEGER:
-            return {"start_char_index": str(start)}
+            return {"start_char_index": f"char {start}"}  # the client turns a string of digits into an integer
         case Misbehaviour.NULL_TITLE:
             return {"document_title": None}
     return {}
