@@ -1,133 +1,231 @@
-"""From answers to evidence: the extractive baseline's report."""
+"""From answers to evidence: one row per question with the five measures and the link that broke, then rates.
 
-from collections.abc import Sequence
+A row keeps every measure apart, and not applicable (nan) apart from wrong (0). Rates come with their interval and with
+how many questions they are over, how many they do not apply to, and how many failed. Nothing here asks a model.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from itertools import chain
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from scipy.stats import mannwhitneyu
 
-from ragfin.baseline import best_line
-from ragfin.chunking import Chunk, chunk_corpus
-from ragfin.corpus import Corpus
-from ragfin.metrics import citation_precision, contains_gold, exact, question_coverage
-from ragfin.retrieval import BM25Retriever
+from ragfin.abstention import Abstention, CrossValidated, abstention, auc, cross_validated_threshold, median_threshold
+from ragfin.checks import corpus_report, gold_faults, lesson_sample
+from ragfin.chunking import Chunk
+from ragfin.comparison import Comparison, compare_pairs, comparison, comparison_table, format_interval
+from ragfin.corpus import Question
+from ragfin.extraction import baseline_report, baseline_rows, evaluate_baseline
+from ragfin.links import LINKS, MEASURES, as_frame, failed_link
+from ragfin.metrics import abstains, citation_precision, contains_gold, exact, faithful, question_coverage
+from ragfin.stats import Interval, bootstrap_mean, wilson
 
-K = 3
-COVERAGE_AT = (1, 2, 3, 5)
+__all__ = [
+    "LINKS",
+    "MEASURES",
+    "Abstention",
+    "Comparison",
+    "CrossValidated",
+    "abstention",
+    "auc",
+    "baseline_report",
+    "baseline_rows",
+    "compare_pairs",
+    "comparison",
+    "comparison_table",
+    "corpus_report",
+    "cross_validated_threshold",
+    "evaluate",
+    "evaluate_baseline",
+    "failed_link",
+    "failures_by_link",
+    "format_interval",
+    "gold_faults",
+    "lesson_sample",
+    "median_threshold",
+    "summarize",
+]
 
 
-def baseline_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict[str, Any]:
-    """Measure the extractive baseline on every question of a corpus.
+class AnswerLike(Protocol):
+    """What an answer must tell to be measured: `ragfin.generation.Answer` does."""
 
-    The means are over the answerable questions. The best chunk is judged on its body, the line is the best line
-    of that chunk, and chunk 1 is always cited. ``threshold`` is the median score of the best chunk over the
-    unanswerable questions, so it is chosen on the data that it is judged on; abstaining is strictly below it.
+    @property
+    def question_id(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def cited(self) -> Sequence[int]: ...
+    @property
+    def finish(self) -> str: ...
+
+
+class _Task(NamedTuple):
+    """What one row is made from; it pickles, so that blocks of them can be shipped to other processes."""
+
+    question: Question
+    text: str
+    cited: tuple[int, ...]
+    finish: str
+    context: tuple[Chunk, ...]
+
+
+def evaluate(
+    questions: Iterable[Question],
+    answers: Iterable[AnswerLike],
+    contexts: Mapping[str, Sequence[Chunk]],
+    *,
+    system: str = "",
+    executor: Executor | None = None,
+    block: int = 64,
+) -> pd.DataFrame:
+    """Measure answers: one row per answer, in the order of the answers.
+
+    ``failed_link`` is the first of these rules that holds. The generation failed: ``failed``. Answerable question:
+    exact and a cited chunk covers a gold passage: ``none``; exact: ``citation``; coverage below 1: ``retriever``;
+    the answer abstains: ``wrong_abstention``; it is not faithful: ``invented_figure``; otherwise ``reading``.
+    Unanswerable question: the answer abstains: ``none``; otherwise ``missed_abstention``.
 
     Parameters
     ----------
-    corpus : Corpus
-        What `ragfin.load_corpus` returns.
-    chunks : sequence of Chunk, optional
-        The chunks to search; by default those of `ragfin.chunking.chunk_corpus`.
-
-    Returns
-    -------
-    dict
-        ``n_chunks, n_questions, n_unanswerable, coverage, chunk, line, line_exact, citation, auc, threshold,
-        abstains_unanswerable, abstains_answerable, coverage_at {"1", "2", "3", "5"}, by_kind {kind: {n, coverage,
-        chunk, line, citation}}``. Unrounded; None where nothing applies. ``by_kind`` holds
-        the answerable kinds, by name.
-
-    Source
-    ------
-    The lesson's table of the extractive baseline.
-    """
-    if chunks is None:
-        chunks = chunk_corpus(corpus)
-    rows = baseline_rows(corpus, chunks)
-    answerable, unanswerable = rows[rows["answerable"]], rows[~rows["answerable"]]
-    threshold = _or_none(unanswerable["score"].median())
-    means = ["coverage", "chunk", "line", "line_exact", "citation"]
-    return {
-        "n_chunks": len(chunks),
-        "n_questions": len(rows),
-        "n_unanswerable": len(unanswerable),
-        **{name: _or_none(answerable[name].mean()) for name in means},
-        "auc": _or_none(auc(answerable["score"], unanswerable["score"])),
-        "threshold": threshold,
-        "abstains_unanswerable": None if threshold is None else int((unanswerable["score"] < threshold).sum()),
-        "abstains_answerable": None if threshold is None else int((answerable["score"] < threshold).sum()),
-        "coverage_at": {str(k): _or_none(answerable[f"coverage_at_{k}"].mean()) for k in COVERAGE_AT},
-        "by_kind": {
-            str(kind): {
-                "n": len(group),
-                **{name: _or_none(group[name].mean()) for name in ["coverage", "chunk", "line", "citation"]},
-            }
-            for kind, group in answerable.groupby("kind", sort=True)
-        },
-    }
-
-
-def baseline_rows(corpus: Corpus, chunks: Sequence[Chunk]) -> pd.DataFrame:
-    """Return one row per question with what the extractive baseline found for it.
+    questions : iterable of Question
+        A `Corpus`, or those questions of it that were asked.
+    answers : iterable of Answer
+        Whatever has ``question_id``, ``text``, ``cited`` (chunk numbers from 1) and ``finish``.
+    contexts : mapping of str to sequence of Chunk
+        What each question's answer was made from, by question id, numbered from 1 in that order; none or an empty
+        sequence for an answer without context.
+    system : str, optional
+        Name of the system, kept in each row.
+    executor : concurrent.futures.Executor, optional
+        Process pool, Dask's ``client.get_executor(pure=False)``, MPI pool. Same rows as without.
+    block : int, optional
+        Number of answers that are shipped to the executor at a time.
 
     Returns
     -------
     DataFrame
-        ``question_id, kind, answerable, score`` (of the best chunk), ``best_line``, ``chunk, line`` (contains the
-        gold), ``line_exact``, ``citation`` and ``coverage``, ``coverage_at_1``, ``_2``, ``_3``, ``_5``. In file order.
+        ``question_id, kind, answerable, system, answer, cited, failed, coverage, exact, contains_gold, chunk,
+        faithful, citation, cites, abstains, failed_link``. Measures are float64 between 0 and 1, nan where they do not
+        apply: ``coverage``, ``contains_gold``, ``citation`` and ``cites`` to an unanswerable question, ``faithful``
+        and ``citation`` to an abstention (which cites nothing), ``citation`` to an answer without citation, ``chunk``
+        to any but the extractive baseline, and all but ``coverage`` to a failed generation.
+
+    Raises
+    ------
+    ValueError
+        An answer to an unknown question, or two answers to one question.
     """
-    questions = list(corpus)
-    found = BM25Retriever(chunks).search_many([question.text for question in questions], k=max(COVERAGE_AT))
-    rows = []
-    for question, hits in zip(questions, found, strict=True):
-        best = [hit.chunk for hit in hits[:1]]
-        line = best_line(best[0], question.text) if best else ""
-        at = {k: question_coverage([hit.chunk for hit in hits[:k]], question) for k in COVERAGE_AT}
-        rows.append(
-            {
-                "question_id": question.id,
-                "kind": question.kind,
-                "answerable": question.answerable,
-                "score": hits[0].score if hits else 0.0,
-                "best_line": line,
-                "coverage": at[K],
-                "chunk": float(contains_gold(best[0].body if best else "", question)),
-                "line": float(contains_gold(line, question)),
-                "line_exact": float(exact(line, question)),
-                "citation": citation_precision(best, question),
-                **{f"coverage_at_{k}": at[k] for k in COVERAGE_AT},
-            }
-        )
-    return pd.DataFrame(rows)
+    known = {question.id: question for question in questions}
+    tasks, seen = [], set()
+    for answer in answers:
+        if answer.question_id not in known:
+            raise ValueError(f"an answer to {answer.question_id!r}, which is not asked here; use this corpus's answers")
+        if answer.question_id in seen:
+            raise ValueError(f"{answer.question_id!r} is answered twice; evaluate one system at a time")
+        seen.add(answer.question_id)
+        context = tuple(contexts.get(answer.question_id, ()))
+        tasks.append(_Task(known[answer.question_id], answer.text, tuple(answer.cited), answer.finish, context))
+    blocks = [tasks[i : i + block] for i in range(0, len(tasks), block)]
+    rows = chain.from_iterable(map(_rows, blocks) if executor is None else executor.map(_rows, blocks))
+    return as_frame([{**row, "system": system} for row in rows])
 
 
-def auc(answerable_scores: ArrayLike, unanswerable_scores: ArrayLike) -> float:
-    """Return the chance that an answerable question scores above an unanswerable one, ties counted half.
+def summarize(rows: pd.DataFrame, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Return each rate with its interval and its numbers of questions.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of `evaluate` or `evaluate_baseline`, of one system or several.
+    by : str or sequence of str, optional
+        Columns to group by, such as ``"kind"`` or ``["system", "kind"]``; all rows together by default.
 
     Returns
     -------
-    float
-        Between 0 and 1, 0.5 for a score that tells nothing; nan when one side is empty.
-
-    Source
-    ------
-    The Mann-Whitney U of `scipy.stats.mannwhitneyu` over the number of pairs.
-
-    Examples
-    --------
-    >>> auc([3.0, 2.0], [2.0, 1.0])
-    0.875
+    DataFrame
+        One row per group and measure: ``measure, mean, low, high`` (95 % Wilson), ``n`` applicable,
+        ``n_not_applicable``, ``n_failed``, ``approximate`` (a mean of fractions, for which Wilson is an approximation)
+        and, for those, ``boot_low, boot_high`` (95 % BCa bootstrap, seed 0), else nan. Groups by name, measures in the
+        order of `MEASURES`.
     """
-    x, y = np.asarray(answerable_scores), np.asarray(unanswerable_scores)
-    if not x.size or not y.size:
-        return nan
-    return float(mannwhitneyu(x, y).statistic / (x.size * y.size))
+    columns = [by] if isinstance(by, str) else list(by or [])
+    groups = rows.groupby(columns, sort=True) if columns else [((), rows)]
+    summary = []
+    for key, group in groups:
+        for measure in MEASURES:
+            values = group[measure].to_numpy(dtype=float)
+            kept = values[~np.isnan(values)]
+            n_failed = int((np.isnan(values) & group["failed"].to_numpy(dtype=bool)).sum())
+            interval = wilson(float(kept.sum()), len(kept))
+            fractional = bool(np.any((kept > 0) & (kept < 1)))
+            boot = bootstrap_mean(kept.tolist()) if fractional else Interval(nan, nan, nan, 0)
+            summary.append(
+                {
+                    **dict(zip(columns, key, strict=True)),
+                    "measure": measure,
+                    **interval._asdict(),
+                    "n_not_applicable": len(values) - len(kept) - n_failed,
+                    "n_failed": n_failed,
+                    "approximate": fractional,
+                    "boot_low": boot.low,
+                    "boot_high": boot.high,
+                }
+            )
+    return pd.DataFrame(summary)
 
 
-def _or_none(value: float) -> float | None:
-    """Return a float for JSON: None for nan."""
-    return None if np.isnan(value) else float(value)
+def failures_by_link(rows: pd.DataFrame, by: str | Sequence[str] = "system") -> pd.DataFrame:
+    """Count the questions by the link that failed.
+
+    Returns
+    -------
+    DataFrame
+        A row per group, a column per link in the order of `LINKS`, zeros included.
+    """
+    columns = [by] if isinstance(by, str) else list(by)
+    counts = pd.crosstab([rows[column] for column in columns], rows["failed_link"])
+    return counts.reindex(columns=pd.Index(LINKS, name="failed_link"), fill_value=0)
+
+
+def _rows(tasks: Sequence[_Task]) -> list[dict[str, Any]]:
+    """Measure a block of answers."""
+    return [_row(task) for task in tasks]
+
+
+def _row(task: _Task) -> dict[str, Any]:
+    """Measure one answer."""
+    question, text, cited, finish, context = task
+    failed, silent = finish == "failed", abstains(text)
+    chunks = [] if silent else [context[number - 1] for number in cited if 1 <= number <= len(context)]
+    covered, citation = question_coverage(context, question), citation_precision(chunks, question)
+    right = exact(text, question)
+    grounded = faithful(text, "\n".join(chunk.text for chunk in context), question)
+    row = {
+        "question_id": question.id,
+        "kind": question.kind,
+        "answerable": question.answerable,
+        "answer": text,
+        "cited": cited,
+        "failed": failed,
+        "coverage": covered,
+        "exact": float(right),
+        "contains_gold": float(contains_gold(text, question)) if question.answerable else nan,
+        "faithful": float(grounded),
+        "citation": citation,
+        "cites": float(bool(chunks)) if question.answerable else nan,
+        "abstains": float(silent),
+        "failed_link": failed_link(
+            answerable=question.answerable,
+            exact=right,
+            abstains=silent,
+            faithful=silent or bool(grounded),
+            coverage=covered,
+            citation=citation,
+            failed=failed,
+        ),
+    }
+    return row | dict.fromkeys(set(MEASURES) & set(row) - {"coverage"}, nan) if failed else row
