@@ -1,4 +1,4 @@
-"""The five measures, each deterministic and each on its own (SPEC 4 and 6).
+"""The five measures, each deterministic and each on its own.
 
 | link | question it answers | function |
 |---|---|---|
@@ -30,12 +30,17 @@ def coverage(chunks: Iterable[Chunk], passage: Passage) -> float:
     chunks : iterable of Chunk
         Any order; overlapping spans count once; chunks of other documents count nothing.
     passage : Passage
-        Half-open span in code points of its document.
+        Half-open span in code points of its document, not empty.
 
     Returns
     -------
     float
         Between 0 and 1; 0.0 without chunks. A passage counts as covered from 0.5, inclusive.
+
+    Raises
+    ------
+    ValueError
+        The passage is empty or reversed; `ragfin.load_corpus` lets none in.
 
     Source
     ------
@@ -48,6 +53,8 @@ def coverage(chunks: Iterable[Chunk], passage: Passage) -> float:
     >>> coverage([right, left], Passage("R01-p001", "R01", 0, 100))
     1.0
     """
+    if passage.start >= passage.end:
+        raise ValueError(f"passage {passage.id!r} is [{passage.start}, {passage.end}): it must hold a character")
     spans = sorted(
         (max(start, passage.start), min(end, passage.end))
         for chunk in chunks
@@ -56,9 +63,8 @@ def coverage(chunks: Iterable[Chunk], passage: Passage) -> float:
     )
     inside, reached = 0, passage.start
     for start, end in spans:
-        if end > reached:
-            inside += end - max(start, reached)
-            reached = end
+        inside += max(end - max(start, reached), 0)
+        reached = max(end, reached)
     return inside / (passage.end - passage.start)
 
 
