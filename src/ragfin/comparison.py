@@ -130,8 +130,8 @@ def compare_pairs(first: pd.DataFrame, second: pd.DataFrame, measure: str = "exa
     """
     if measure not in MEASURES:
         raise ValueError(f"no measure {measure!r}: choose from {', '.join(MEASURES)}")
-    both = first.set_index("question_id")[[measure]].join(
-        second.set_index("question_id")[[measure]], lsuffix="_first", rsuffix="_second", how="inner"
+    both = first.set_index("question_id")[[measure]].merge(
+        second.set_index("question_id")[[measure]], left_index=True, right_index=True, suffixes=("_first", "_second")
     )
     if both.empty:
         raise ValueError("the two systems have no question in common; compare records of the same corpus")

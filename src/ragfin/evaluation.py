@@ -208,7 +208,7 @@ def _row(task: _Task) -> dict[str, Any]:
         "question_id": question.id,
         "kind": question.kind,
         "answerable": question.answerable,
-        "answer": text,
+        "answer": text.encode("utf-8", "replace").decode(),  # a frame cannot hold half of a surrogate pair
         "cited": cited,
         "failed": failed,
         "coverage": covered,
