@@ -2,6 +2,7 @@
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -219,7 +220,7 @@ def test_the_growth_row_of_lortega_follows_from_the_revenue(texts):
     rows = estimates(texts["R18"], NOTES["R18"])
     [revenue, *_] = [found["Cifra de negocios"] for found in tables(texts["R18"]) if "Cifra de negocios" in found]
     now = [value(cell) for cell in revenue]
-    assert row(rows, "Variación (%)")[1:] == [rounded(growth(b, a)) for a, b in zip(now, now[1:], strict=False)]
+    assert row(rows, "Variación (%)")[1:] == [rounded(growth(b, a)) for a, b in pairwise(now)]
 
 
 def test_the_dividend_yield_of_busmar_is_the_dividend_over_the_price(texts):
