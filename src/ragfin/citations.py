@@ -323,6 +323,38 @@ def measure(
     return CitationMeasures(precision, recall, covered, len(citations), n_sound, len(statuses) - len(by_characters))
 
 
+def citation_to_json(citation: Citation) -> dict[str, Any]:
+    """Return a citation as a JSON object for a record: the location as returned, our document's id, the span."""
+    location = citation.location or {
+        "type": citation.kind,
+        "cited_text": citation.quoted,
+        "document_index": citation.document_index,
+        "document_title": citation.title,
+        "start_char_index": citation.start,
+        "end_char_index": citation.end,
+    }
+    return {"document": citation.document, "answer_span": [*citation.answer_span], "location": dict(location)}
+
+
+def citation_from_json(recorded: Mapping[str, Any]) -> Citation:
+    """Return the citation that `citation_to_json` wrote.
+
+    Examples
+    --------
+    >>> location = {"type": "page_location", "cited_text": "Deuda", "document_index": 0, "start_page_number": 3}
+    >>> citation = citation_from_json({"document": "R01", "answer_span": [0, 9], "location": location})
+    >>> citation.kind, citation.document, citation.answer_span, citation_to_json(citation)["location"] == location
+    ('page_location', 'R01', (0, 9), True)
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        The object is no recorded citation.
+    """
+    first, last = recorded["answer_span"]
+    return _located(dict(recorded["location"]), recorded["document"], (int(first), int(last)))
+
+
 def _request(
     documents: Documents,
     question: str,
@@ -362,18 +394,24 @@ def _answer(message: Any, sent: tuple[Document, ...], request: Mapping[str, Any]
 
 
 def _citation(location: Mapping[str, Any], sent: Sequence[Document], span: tuple[int, int]) -> Citation:
-    """Read one location by the name of its kind; indices stay as they came."""
-    kind, index = str(location.get("type")), location.get("document_index")
+    """Read one location; its document is the one that its index names, never counted from the end."""
+    index = location.get("document_index")
     known = type(index) is int and 0 <= index < len(sent)
+    return _located(location, sent[index].id if known and type(index) is int else None, span)
+
+
+def _located(location: Mapping[str, Any], document: str | None, span: tuple[int, int]) -> Citation:
+    """Read one location by the name of its kind; indices stay as they came."""
+    kind = str(location.get("type"))
     characters = kind == CHAR_LOCATION
     return Citation(
-        document=sent[index].id if known and type(index) is int else None,
+        document=document,
         start=location.get("start_char_index") if characters else None,
         end=location.get("end_char_index") if characters else None,
         quoted=str(location.get("cited_text") or ""),
         answer_span=span,
         kind=kind,
-        document_index=index,
+        document_index=location.get("document_index"),
         title=location.get("document_title") or location.get("title"),
         location=location,
     )
