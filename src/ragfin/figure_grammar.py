@@ -66,13 +66,14 @@ _RATES = {
     "pb": r"(?i:puntos?\s(?:básicos?|base)(?!\w)|basis\spoints?(?!\w)|p\.\s?b\.|pbs?(?!\w)|bps?(?!\w))",
     "percent": r"% | (?i:por\s(?:ciento|cien|100)|per\s?cent|pct)(?!\w)",
     "permille": r"‰ | (?i:por\smil)(?!\w)",
-    "x": r"[xX×](?!\s?[\w]) | (?i:veces|times)(?!\w)",
+    "x": r"[xX×](?!\w|\s?\d) | (?i:veces|times)(?!\w)",
     "m2": r"m(?:2(?!\w)|\ue002) | (?i:metros\scuadrados|sqm|sq\.?\sm)(?!\w)",
 }
 _CENTS = r"(?i:céntimos?(?:\sde\seuro)?|euro\scents?|cts\.)(?!\w)"
 _MONEY_AFTER = "|".join(_MONEY.values())
 _UNITS = "|".join(f"(?P<{name}>{form})" for name, form in (_RATES | {"cents": _CENTS} | _MONEY).items())
-UNIT = _rx(rf"\*{{0,2}}\s?(?:de\s(?:los\s)?|of\s)?(?:{_UNITS})")
+_GAP = r"\*{0,2}(?:[^\S\n]|\n(?=\w))?"
+UNIT = _rx(rf"{_GAP}(?i:de\s(?:los\s)?|of\s)?(?:{_UNITS})")
 UNIT_NAMES = {"percent": "%", "permille": "%", "cents": "EUR"}
 UNIT_POWERS = {"permille": -1, "cents": -2}
 
@@ -87,7 +88,7 @@ _SCALES = {
     "e3": rf"(?i:miles|mil|millar(?:es)?|thousands?)(?!\w) | [kK](?!\w) | [kK](?=\s?(?:{_MONEY_AFTER}))",
 }
 SCALE = _rx(
-    rf"\*{{0,2}}\s?(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _SCALES.items())})(?P<half>\sy\smedi[oa](?!\w))?"
+    rf"{_GAP}(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _SCALES.items())})(?P<half>\sy\smedi[oa](?!\w))?"
 )
 SHORT_SCALE = _rx(r"\s?(?:(?P<e6>mm?)|(?P<e9>[bB]))(?!\w)")
 POWERS = {"e18": 18, "e12": 12, "e9": 9, "e6": 6, "m": 6, "e3": 3}
@@ -140,11 +141,21 @@ _NTH = r"(?i:primer|segundo|tercer|cuarto|first|second|third|fourth|1\.?(?:er|º
 _PERIOD = rf"""
       {_YEAR}(?:\s?[-—/]\s?{_YEAR}|[-—/]\d\d)(?!\w|[.,/-]\d|{_MEASURED})
     | (?:[1-4][TQ]|[TQ][1-4]|[12][SH]|[SH][12]|(?:3|6|9|12)M)(?:\s?(?:de\s)?(?:{_YEAR}|')|[\s-]?(?:{_YEAR})|-?(?=\d\d(?!\w)))(?:\d\d(?!\w))?
+    | {_YEAR}[\s-]?(?:[TQ][1-4]|[SH][12])(?!\w)
     | FY\s?'?(?:{_YEAR}|\d\d)(?!\w)
     | {_NTH}\s{_QUARTER_WORD}(?:\s(?:de\s|del\s|of\s)?(?:año\s|ejercicio\s)?){_YEAR}
     | {_MONTH}(?:\s(?:de\s|del\s)?|[-/]){_YEAR} | {_MONTH}[-/]'?\d\d(?!\w)
     | (?:0?[1-9]|1[0-2])/{_YEAR}(?!/)
 """
+PERIOD_KIND = re.compile("cuatrimestre|trimestre|semestre|quarter|half")
+PERIOD_LETTERS = {"trimestre": "Q", "quarter": "Q", "semestre": "S", "half": "S", "cuatrimestre": "T"}
+PERIOD_LETTERS |= {"T": "Q", "Q": "Q", "S": "S", "H": "S"}
+NTH = {
+    1: ("primer", "first", "1"),
+    2: ("segundo", "second", "2"),
+    3: ("tercer", "third", "3"),
+    4: ("cuarto", "fourth", "4"),
+}
 
 # --- what is no figure ------------------------------------------------------------------------------------------------
 _LABEL = rf"\d{{1,3}}(?:\.\d{{1,3}})*(?:\.?[a-z])?(?:\s?\([a-z0-9]{{1,3}}\))*(?!\w|[.,]\d|{_MEASURED})"
@@ -152,7 +163,7 @@ _LABELS = rf"{_LABEL}(?:(?:,\s?{_LABEL}){{0,9}}(?:\s?[-/+]\s?|\s(?:y|e|o|a|al|an
 _REFERENCE = rf"""
       (?:NIIF|NIC|CINIIF|SIC|IFRS|IAS|IFRIC|NIA|ISA|GRI|ODS|SDG|(?i:pilar|pillar|basilea|basel|tier))[\s-]{_LABELS}
     | (?:ISO|UNE(?:-EN)?|CNAE|NACE|SFAS|ASC|EN)(?:[/\s-](?:IEC\s|EN\s|ISO\s)?)\d{{2,6}}(?:[-:.]\d{{1,4}})*
-    | (?i:artículos?|arts?\.|articles?|notas?|notes?|págs?\.|páginas?|pages?|pp?\.|apartados?|secci(?:ón|ones)|sections?
+    | (?i:artículos?|arts?\.|articles?|notas?|notes?|págs?\.?|páginas?|pages?|pp?\.|apartados?|secci(?:ón|ones)|sections?
       |epígrafes?|capítulos?|chapters?|caps?\.|anexos?|annex(?:es)?|tablas?|tables?|cuadros?|gráficos?|figuras?|figures?
       |párrafos?|paragraphs?|cláusulas?|clauses?|items?|rules?|disposición(?:\s\w{{1,12}})?|norma|letra)
       (?:\s?n\.?\s?[ºo°]\.?)?\s?{_LABELS}(?:\sde\s\d{{1,3}}(?=\s?(?:$|[.,;:)])))?
@@ -161,16 +172,14 @@ _REFERENCE = rf"""
       |directiva|circular|orden|decisión|resolución|regulation|directive|act|law|sentencia)
       \s(?:\((?:UE|CE|CEE|EU|EC)\)\s)?(?:n\.?\s?[ºo°]\.?\s|No\.?\s|núm\.\s|[A-Z]{{2,4}}/)?\d{{1,4}}/\d{{2,4}}(?:/[A-Z]{{2,3}})?
     | \(?(?:UE|CE|CEE|EU|EC)\)?\s(?:n\.?\s?[ºo°]\.?\s|No\.?\s)?\d{{1,4}}/\d{{2,4}}
-    | \d{{2,4}}/\d{{1,4}}/(?:UE|CE|CEE|EU|EC)(?!\w)
     | (?i:n\.?\s?[º°]s?\.?|núm\.|número|nro\.|no\.)\s?\d+(?:[./-]\d+)*(?!\w|{_MEASURED})
     | (?i:versión|version|v\.)\s?\d+(?:\.\d+)*
 """
 _INDEX = r"""
       (?i:S&P|S\s&\sP|IBEX|(?:EURO\s)?STOXX|FTSE|CAC|DAX|TecDAX|MDAX|Nasdaq|Nikkei|Topix|Russell|Dow\sJones|PSI|AEX|SMI|BEL|OMX
         |Hang\sSeng|CSI|ASX|S&P/ASX|S&P/BMV|TSX|Kospi|Nifty|Wilshire|Fortune|MSCI|IGBC|IPSA|Bovespa|Merval)
-      (?:[\s-](?!y\s|o\s|a\s)[^\W\d_]{2,12}){0,2}[\s-]?(?:20|25|30|35|40|50|60|80|100|150|200|225|250|300|350|400|500|600|1000|1200|1500
+      (?:[\s-][A-Z][a-zA-Zé]{1,12}){0,3}[\s-]?(?:20|25|30|35|40|50|60|80|100|150|200|225|250|300|350|400|500|600|1000|1200|1500
         |2000|2500|3000|5000)(?!\w|[.,]\d|\s?[%€$£])
-    | \d{1,2}-\d{1,2}(?:\s(?:años|years|yr))?(?=\s(?:UCITS|ETF))
 """
 _IDENTIFIER = rf"""
       (?:https?://|www\.)\S+
@@ -186,11 +195,12 @@ _IDENTIFIER = rf"""
 """
 _ORDINAL = r"""
       \d+\s?\.?\s?(?:[ºª]|°(?!C))(?:\s?[-/]\s?\d+\s?\.?[ºª])?
-    | \d+\.?(?:er|era|ero|do|da|to|ta|mo|ma|vo|va|no|na|o|a|st|nd|rd|th)(?!\w)
+    | \d+\.?(?:er|era|ero|do|da|ro|ra|to|ta|mo|ma|vo|va|no|na|o|a|st|nd|rd|th)(?!\w)
 """
 _CITATION = r"\[\d{1,4}(?:\s?[,;-]\s?\d{1,4}){0,20}\]"
 _NUMBERING = r"""
-      ^[ ]{0,3}(?:\#{1,6}[ ]+\d{1,2}(?:\.\d{1,2})*\.?(?=[ ]) | \d{1,2}[.)](?=[ ]+[^\W\d]) | \(\d{1,2}\)(?=[ ]+[^\W\d]))
+      ^[ ]{0,3}(?:\#{1,6}[ ]{1,4}\d{1,2}(?:\.\d{1,2})*\.?(?=[ ]) | \d{1,2}[.)](?=[ ]{1,4}[^\W\d]) | \(\d{1,2}\)(?=[ ]{1,4}[^\W\d])
+        | \d{1,2}(?:\.\d{1,2}){1,3}\.?(?=[ ]{1,4}[A-ZÁÉÍÓÚÑ¿][^\W\d_]{3}))
 """
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -208,7 +218,7 @@ _SPACED = rf"""
       )
 """
 _NUMBER = rf"""
-    (?P<sign>[-+]|−\s?)?(?P<open>\(\s?)?(?:(?P<before>(?<!\w)(?:{"|".join(_BEFORE.values())}))\s?)?(?P<inner>[-+]|−\s?)?
+    (?P<sign>[-+]|−\s?)?(?P<open>\(\s?)?(?:(?P<before>(?<![\w/])(?:{"|".join(_BEFORE.values())}))\s?)?(?P<inner>[-+]|−\s?)?
     (?P<open2>\(\s?)?(?(before)|(?<!\w)(?<!\w[.,]))
     (?P<digits>
         [1-9]\d{{0,2}}(?P<group>['\u00a0])\d{{3}}(?:(?P=group)\d{{3}})*(?!\d)(?:[.,]\d+(?![.,]?\d))?
@@ -236,8 +246,8 @@ TOKEN = _rx(
     (?m:(?P<numbering>{_NUMBERING}))
   | (?P<citation>{_CITATION})
   | (?<!\w)(?=\w|\()(?:(?<!\w[.,])(?:
-      (?P<reference>{_REFERENCE})
-    | (?P<index>{_INDEX})
+      (?P<reference>(?!\d)(?:{_REFERENCE})|\d{{2,4}}/\d{{1,4}}/(?:UE|CE|CEE|EU|EC)(?!\w))
+    | (?P<index>(?!\d)(?:{_INDEX})|\d{{1,2}}-\d{{1,2}}(?:\s(?:años|years|yr))?(?=\s(?:UCITS|ETF)))
     | (?P<date>{_DATE})
     | (?P<period>{_PERIOD})
     | (?P<ordinal>{_ORDINAL})

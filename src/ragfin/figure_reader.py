@@ -25,6 +25,8 @@ _GROUPS = {mark: re.compile(rf"[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mark in "
 _SPACE_OR_APOSTROPHE = re.compile("[ \u00a0']")
 _THOUSANDS_MARK = {"es": ".", "en": ","}
 _YEARS = range(1900, 2101)
+_NEXT = re.compile(r"\s?\d")
+_PERCENT = re.compile(r"\s?%")
 
 
 class Figure(NamedTuple):
@@ -194,7 +196,7 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> 
     sign_at = token.start("inner") if token["inner"] else token.start("sign")
     mark = _Mark((start, end), start, end, *reading)
     mark.yearlike = len(digits) == 4 and digits.isdigit() and int(digits) in _YEARS
-    mark.negative = bool(sign) and sign != "+" and _is_minus(plain, sign_at, left_end)
+    mark.negative = bool(sign) and sign != "+" and (bool(token["before"] and token["inner"]) or _is_minus(plain, sign_at, left_end))
     before = grammar.BEFORE.fullmatch(token["before"] or "")
     if token["open"] or token["before"] or mark.negative:
         mark.left = token.start()
@@ -219,7 +221,7 @@ def _is_minus(plain: str, at: int, left_end: int) -> bool:
 
 def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str]) -> bool:
     """Read ``(number)`` or ``(number %)`` as negative; return False for a footnote call."""
-    percent = re.compile(r"\s?%").match(plain, mark.right)
+    percent = _PERCENT.match(plain, mark.right)
     close = grammar.CLOSE.match(plain, percent.end() if percent else mark.right)
     if close is None or mark.yearlike:
         return True
@@ -249,7 +251,7 @@ def _take_scale_and_unit(mark: _Mark, plain: str, before: str) -> None:
             if notes_or_minus is grammar.TRAILING_MINUS and not _take_trailing(mark):
                 break
             mark.right = found.end()
-    if any(c in mark.digits for c in ".") and grammar.COLUMN_MINUS.match(plain, mark.right):
+    if "." in mark.digits and grammar.COLUMN_MINUS.match(plain, mark.right):
         mark.negative, mark.right = True, mark.right + 1
     mark.unit = mark.unit or before
     scale = grammar.SCALE.match(plain, mark.right) or (before and grammar.SHORT_SCALE.match(plain, mark.right))
@@ -261,7 +263,8 @@ def _take_scale_and_unit(mark: _Mark, plain: str, before: str) -> None:
         if scale.groupdict().get("half") and mark.digits.isdigit():
             mark.digits, mark.other = f"{mark.digits}.5", None
     unit = grammar.UNIT.match(plain, mark.right)
-    if unit and not (mark.unit and (unit.lastgroup in CURRENCIES or mark.unit == "%")):
+    taken = unit and unit.lastgroup in CURRENCIES and (mark.unit or (mark.yearlike and _NEXT.match(plain, unit.end())))
+    if unit and not taken and mark.unit != "%":
         name = str(unit.lastgroup)
         mark.unit, mark.right = grammar.UNIT_NAMES.get(name, name), unit.end()
         mark.scale += grammar.UNIT_POWERS.get(name, 0)
@@ -325,6 +328,8 @@ def _share(marks: list[_Mark], plain: str) -> None:
         dash = bool(grammar.DASH.fullmatch(gap))
         if left.yearlike and left.bare and not (dash or between):
             continue
+        if joined and not between and ("." in left.digits) != ("." in right.digits):
+            continue
         if dash and right.bare and not right.yearlike and left.unit and not left.scale:
             right.unit = left.unit
         if right.bare or (right.yearlike and not (right.unit or right.scale)):
@@ -371,8 +376,10 @@ def _cardinal(phrase: str) -> str:
     """Return the number that Spanish cardinal words say: "treinta y dos mil" is 32000, "medio" is 0.5."""
     total = 0
     words = [word for word in phrase.lower().split() if word != "y"]
-    if words == ["medio"]:
+    if words[-1] == "medio":
         return "0.5"
+    if len(words) > 1 and words[0] in ("un", "una"):
+        del words[0]
     for word in words:
         total = max(total, 1) * 1000 if word == "mil" else total + grammar.NUMBER_WORDS[word]
     return str(total)
@@ -380,16 +387,13 @@ def _cardinal(phrase: str) -> str:
 
 def _iso_date(phrase: str, locale: Locale) -> str | None:
     """Return a date in ISO form, ``--MM-DD`` without a year, None if the calendar has no such day."""
-    numbers = [int(number) for number in re.findall(r"\d+", phrase)][:3]
-    month = grammar.MONTH.search(phrase)
-    if month:
-        numbers.insert(0 if month.start() else 1, 0)
-        day, year = (numbers[1], numbers[2:]) if month.start() else (numbers[0], numbers[2:])
-        return _day(year[0] if year else None, grammar.MONTHS[month[0][:3].lower()], day)
+    numbers = [int(number) for number in re.findall(r"\d+", phrase)]
+    if month := grammar.MONTH.search(phrase):
+        return _day(numbers[1] if len(numbers) > 1 else None, grammar.MONTHS[month[0][:3].lower()], numbers[0])
     if numbers[0] > 31:
         return _day(numbers[0], numbers[1], numbers[2])
-    first, second, year_number = numbers
-    european, american = _day(year_number, second, first), _day(year_number, first, second)
+    first, second, year = numbers
+    european, american = _day(year, second, first), _day(year, first, second)
     return (american or european) if locale == "en" else (european or american)
 
 
@@ -406,36 +410,23 @@ def _full_year(year: int) -> int:
     return year if year > 99 else year + (2000 if year < 70 else 1900)
 
 
-def _period(phrase: str) -> str | None:
+def _period(phrase: str) -> str:
     """Return a period in one spelling: 2022/23 is ``2022-2023``, 3T23 is ``2023-Q3``, December 2023 ``2023-12``."""
     numbers = re.findall(r"\d+", phrase)
-    year = _full_year(int(numbers[-1]))
-    lowered = phrase.lower()
+    year, lowered = _full_year(int(numbers[-1])), phrase.lower()
     if month := grammar.MONTH.match(phrase):
         return f"{year}-{grammar.MONTHS[month[0][:3].lower()]:02d}"
-    if kind := re.search("cuatrimestre|trimestre|semestre|quarter|half", lowered):
-        nth = next((n for n, words in _NTH.items() if lowered.startswith(words)), 0)
-        return f"{year}-{_PERIOD_LETTER[kind[0]]}{nth}"
-    if "fy" in lowered:
+    if kind := grammar.PERIOD_KIND.search(lowered):
+        nth = next(n for n, words in grammar.NTH.items() if lowered.startswith(words))
+        return f"{year}-{grammar.PERIOD_LETTERS[kind[0]]}{nth}"
+    if lowered.startswith("fy"):
         return str(year)
-    if short := re.match(r"(\d+)?([TQSHM])(\d)?", phrase):
-        nth_text = short[1] or short[3]
-        return f"{year}-9M".replace("9M", f"{nth_text}M") if short[2] == "M" else f"{year}-{_LETTER[short[2]]}{nth_text}"
-    first = numbers[0]
+    if part := re.match(r"(?:\d{4}[\s-]?)?(\d{0,2})([TQSHM])(\d?)", phrase):
+        nth_digits = part[1] or part[3]
+        year = year if part[1] or len(numbers[0]) < 4 else int(numbers[0])
+        return f"{year}-{nth_digits}M" if part[2] == "M" else f"{year}-{grammar.PERIOD_LETTERS[part[2]]}{nth_digits}"
+    first, last = numbers
     if len(first) <= 2:
         return f"{year}-{int(first):02d}"
-    end = numbers[-1]
-    end = first[:2] + end if len(end) == 2 else end
-    if int(end) <= int(first):
-        end = str(int(end) + 100) if len(numbers[-1]) == 2 else end
-    return f"{first}-{end}"
-
-
-_LETTER = {"T": "Q", "Q": "Q", "S": "S", "H": "S"}
-_PERIOD_LETTER = {"trimestre": "Q", "quarter": "Q", "semestre": "S", "half": "S", "cuatrimestre": "T"}
-_NTH = {
-    1: ("primer", "first", "1"),
-    2: ("segundo", "second", "2"),
-    3: ("tercer", "third", "3"),
-    4: ("cuarto", "fourth", "4"),
-}
+    end = int(last) if len(last) == 4 else int(first) - int(first) % 100 + int(last)
+    return f"{first}-{end + 100 if end <= int(first) and len(last) == 2 else end}"
