@@ -308,10 +308,8 @@ def test_what_the_second_report_of_busmar_says_of_2023_is_what_the_first_said(te
     assert f"frente a {online[0]} en 2023" in texts["R02"]
     margins = [value(re.search(r"margen bruto fue del ([\d,]+) %", texts[doc_id])[1]) for doc_id in BUSMAR]
     assert f"{written(margins[1] - margins[0])} puntos porcentuales más que en 2023" in texts["R02"]
-    stores = int(re.search(r"sumaba (\d+) establecimientos", texts["R01"])[1])
-    opened, closed, end = map(
-        int, re.search(r"Con (\d+) aperturas y (\d+) cierres, .* en (\d+) tiendas", texts["R02"]).groups()
-    )
+    network = r"abrimos (\d+) tiendas y cerramos (\d+)\. La red sumaba (\d+) establecimientos"
+    (_, _, stores), (opened, closed, end) = (map(int, re.search(network, texts[doc_id]).groups()) for doc_id in BUSMAR)
     assert stores + opened - closed == end
     assert f"abrir {opened} tiendas" in texts["R01"]
     income = table(texts["R02"], "Cuenta de resultados consolidada")
