@@ -7,23 +7,17 @@ the API returns. It does not retry (the official client does) and it never store
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import anthropic
 import httpx2
+
+from ragfin.verification import Document
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 REDACTED = "[redacted]"
 
 _SECRET_HEADERS = ("authorization", "x-api-key", "proxy-authorization", "cookie")
-
-
-class Document(NamedTuple):
-    """One text to send: ``id`` is ours, ``title`` is shown to the model (None sends none), ``text`` goes verbatim."""
-
-    id: str
-    title: str | None
-    text: str
 
 
 class MissingKeyError(RuntimeError):
