@@ -207,6 +207,12 @@ def test_a_wrong_document_index_is_told_even_where_that_document_is_shorter():
     assert status_of([short, REPORT], index=0, document_title=None) is Status.WRONG_DOCUMENT
 
 
+@pytest.mark.parametrize("quoted", ["", "Nad", "Nada."])
+def test_offsets_outside_every_document_are_no_matter_of_the_wrong_one(quoted):
+    sent = [Document("R03", None, "Poco."), Document("R04", None, "Nada.")]
+    assert verify(Citation("R03", 0, 6, quoted, document_index=0), sent).status is Status.OUTSIDE
+
+
 def test_a_null_title_is_told_where_a_title_was_sent_and_only_there():
     assert status_of(document_title=None) is Status.NULL_TITLE
     assert status_of(Document("R01", None, REPORT.text), document_title=None) is Status.SOUND

@@ -224,7 +224,7 @@ def _compare(citation: Citation, document: Document, sent: Sequence[Document]) -
     inside = start >= 0 and end <= len(text)
     if not inside or text[start:end] != quoted:
         for other in sent:
-            if start >= 0 and other.text != text and other.text[start:end] == quoted:
+            if start >= 0 and end <= len(other.text) and other.text != text and other.text[start:end] == quoted:
                 return Verdict(Status.WRONG_DOCUMENT, f"the quoted text is there in {other.id!r}, not {document.id!r}")
         if not inside:
             return Verdict(Status.OUTSIDE, f"[{start}:{end}] leaves {document.id!r}, which has {len(text)} characters")
