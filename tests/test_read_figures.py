@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragfin.figures import Figure, read_figures, same_figure
+from ragfin.figures import Figure, read_figures
 
 CASES = json.loads((Path(__file__).parent / "cases" / "figures_typed.json").read_text(encoding="utf-8"))
 
@@ -96,6 +96,8 @@ OURS = {
     "5\n-3": "5; -3",
     "| 5,1 % | -3,2 % |": "5.1 %; -3.2 %",
     # not negative
+    "10.530 (5,3 %)": "10530; 5.3 %",
+    "10.530 EUR (5,3 %) | 9.470 EUR (-5,3 %)": "10530 EUR; 5.3 %; 9470 EUR; -5.3 %",
     "CHF 100.-": "100 CHF",
     "margen—12,5 %": "12.5 %",
     "(2023)": "2023 año",

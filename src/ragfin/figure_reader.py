@@ -196,14 +196,16 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> 
     sign_at = token.start("inner") if token["inner"] else token.start("sign")
     mark = _Mark((start, end), start, end, *reading)
     mark.yearlike = len(digits) == 4 and digits.isdigit() and int(digits) in _YEARS
-    mark.negative = bool(sign) and sign != "+" and (bool(token["before"] and token["inner"]) or _is_minus(plain, sign_at, left_end))
+    mark.negative = (
+        bool(sign) and sign != "+" and (bool(token["before"] and token["inner"]) or _is_minus(plain, sign_at, left_end))
+    )
     before = grammar.BEFORE.fullmatch(token["before"] or "")
     if token["open"] or token["before"] or mark.negative:
         mark.left = token.start()
         if token["sign"] and not (mark.negative and not token["inner"]):
             mark.left = token.end("sign")
     opened = token["open2"] or (token["open"] and not token["before"])
-    if opened and not sign and not _take_parenthesis(mark, plain, token):
+    if opened and not sign and not _take_parenthesis(mark, plain, token, left_end):
         return []
     _take_scale_and_unit(mark, plain, (before.lastgroup or "") if before else "")
     if mark.bare and mark.right == end and not _take_rest(mark, plain, digits):
@@ -215,15 +217,19 @@ def _is_minus(plain: str, at: int, left_end: int) -> bool:
     """Tell whether a dash is a minus: nothing glued to its left and no number there, up to three spaces away."""
     if at > 0 and (plain[at - 1].isalnum() or plain[at - 1] in "%)€$£"):
         return False
-    gap = plain[left_end:at] if 0 <= left_end and at - left_end <= 3 else None
+    gap = plain[left_end:at] if left_end >= 0 and at - left_end <= 3 else None
     return gap is None or bool(gap.strip(" \u00a0\t"))
 
 
-def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str]) -> bool:
-    """Read ``(number)`` or ``(number %)`` as negative; return False for a footnote call."""
+def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str], left_end: int) -> bool:
+    """Read ``(number)`` or ``(number %)`` as negative; return False for a footnote call.
+
+    A rate right after a number is an aside: 10.530 (5,3 %) is a gain.
+    """
     percent = _PERCENT.match(plain, mark.right)
     close = grammar.CLOSE.match(plain, percent.end() if percent else mark.right)
-    if close is None or mark.yearlike:
+    aside = percent and left_end >= 0 and token.start("open") - left_end in (0, 1)
+    if close is None or mark.yearlike or aside:
         return True
     call = not percent and len(mark.digits) <= 2 and mark.digits.isdigit() and not token["before"]
     if call and _after_word(plain, token.start("open")):
