@@ -1,4 +1,4 @@
-"""The extractive baseline: the best chunk, its best line, and the first figure of that line (SPEC 7 and 11).
+"""The extractive baseline: the best chunk, its best line, and the first figure of that line.
 
 It invents nothing and reads nothing: a lone table row loses its column header.
 """

@@ -1,6 +1,6 @@
 """Structure-aware chunking: headings give the header, tables stay whole, footnotes travel with their mark.
 
-The rules are the lesson's (SPEC 2) and literal: offsets are code points of the raw text, only ``\\n``
+The rules are the lesson's and literal: offsets are code points of the raw text, only ``\\n``
 ends a line, and text directly under a heading without a blank line is in no chunk.
 It does not parse Markdown, count tokens or overlap chunks.
 """
@@ -127,7 +127,7 @@ def chunk_corpus(corpus: Corpus, max_chars: int = 800) -> list[Chunk]:
 
 
 def blocks(text: str) -> Iterator[Span]:
-    """Yield the spans of a text's blocks, half-open, in order (SPEC 2, rule 1).
+    """Yield the spans of a text's blocks, half-open, in order.
 
     Examples
     --------
