@@ -31,7 +31,8 @@ body { font: 17px/1.55 system-ui, sans-serif; color: #1b1b1b; background: #fff; 
 header, main, footer { max-width: 54rem; margin: 0 auto; padding: .5rem 1rem; }
 nav a { margin-right: .9rem; } a { color: #0a4f94; }
 h1 { line-height: 1.2; } h2 { margin-top: 2rem; border-bottom: 1px solid #ddd; }
-pre { background: #f5f5f5; padding: .6rem .8rem; overflow-x: auto; font-size: 14px; line-height: 1.4; overflow-wrap: normal; }
+pre { background: #f5f5f5; padding: .6rem .8rem; overflow-x: auto; font-size: 14px; line-height: 1.4;
+  overflow-wrap: normal; }
 .jp-OutputPrompt, .jp-InputPrompt, .prompt { display: none; }
 .output pre, .jp-OutputArea pre { background: #fff; border-left: 3px solid #bbb; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 15px; font-variant-numeric: tabular-nums; }
@@ -199,9 +200,9 @@ def _title(path: Path) -> str:
 
 def _page(path: Path, body: str, paths: list[Path], numbers: dict[str, tuple[str, str]]) -> str:
     here = paths.index(path)
-    around = [("previous", here - 1), ("contents", 0), ("next", here + 1)]
+    around = [("contents", 0), ("previous", here - 1), ("next", here + 1)]
     links = "".join(
-        f'<a href="{_file_name(paths[i])}">{name}{": " + html.escape(_title(paths[i])) if name != "contents" else ""}</a>'
+        f'<a href="{_file_name(paths[i])}">{html.escape(name if i == 0 else f"{name}: {_title(paths[i])}")}</a>'
         for name, i in around
         if 0 <= i < len(paths) and i != here
     )
@@ -210,9 +211,11 @@ def _page(path: Path, body: str, paths: list[Path], numbers: dict[str, tuple[str
         items = "".join(f'<li><a href="{_file_name(p)}">{html.escape(_title(p))}</a></li>' for p in paths[1:])
         contents = f"<h2>Contents</h2><ol>{items}</ol>"
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
         f'<link rel="icon" href="data:,"><title>{html.escape(_title(path))}</title><style>{STYLE}</style></head>'
-        f"<body><header><nav>{links}</nav></header><main>{body}{contents}</main><footer><nav>{links}</nav></footer></body></html>"
+        f"<body><header><nav>{links}</nav></header><main>{body}{contents}</main>"
+        f"<footer><nav>{links}</nav></footer></body></html>"
     )
 
 

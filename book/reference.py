@@ -1,4 +1,4 @@
-"""Write ``reference.qmd``, the library's reference page, from its docstrings (griffe reads them, nothing is imported)."""
+"""Write ``reference.qmd``, the library's reference page, from its docstrings, read by griffe without importing."""
 
 import argparse
 import re
@@ -46,7 +46,8 @@ def _module(module: griffe.Module) -> str:
 
 
 def _function(function: griffe.Function) -> str:
-    return f"### `{function.name}`\n\n```python\n{_signature(function)}\n```\n\n{_prose(function.docstring)}\n{_sections(function.docstring)}"
+    head = f"### `{function.name}`\n\n```python\n{_signature(function)}\n```\n\n"
+    return f"{head}{_prose(function.docstring)}\n{_sections(function.docstring)}"
 
 
 def _signature(function: griffe.Function) -> str:
