@@ -180,6 +180,9 @@ def test_offsets_outside_the_text_are_told_and_never_wrap_around(start, end):
 @pytest.mark.parametrize("index", [1, -1, 99])
 def test_an_index_of_no_document_sent_is_unknown_and_never_counts_from_the_end(index):
     assert status_of(document_index=index) is Status.UNKNOWN_DOCUMENT
+    [citation] = parse_message(message(("Fueron.", location(document_index=index))), REPORT).citations
+    assert citation.document is None
+    assert touched_passages(citation, [Passage("p", "R01", 0, 99)]) == ()
 
 
 @pytest.mark.parametrize("field", ["document_index", "start_char_index", "end_char_index"])

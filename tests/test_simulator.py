@@ -120,6 +120,8 @@ def test_the_first_sentence_wins_a_tie():
     text = "Una frase que se repite entera.\nOtra cosa bien distinta aquí.\nUna frase que se repite entera."
     assert best_sentences([text], "frase repite") == [(0, 0, 31)]
     assert best_sentences([text], "xyzzy") == [(0, 0, 31)]
+    many = "\n".join([text] * 50)
+    assert best_sentences([many], "frase repite", n=60)[:3] == [(0, 0, 31), (0, 62, 93), (0, 94, 125)]
 
 
 def test_texts_without_sentences_or_without_words_do_not_raise():
