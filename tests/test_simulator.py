@@ -121,7 +121,8 @@ def test_the_first_sentence_wins_a_tie():
     assert best_sentences([text], "frase repite") == [(0, 0, 31)]
     assert best_sentences([text], "xyzzy") == [(0, 0, 31)]
     many = "\n".join([text] * 50)
-    assert best_sentences([many], "frase repite", n=60)[:3] == [(0, 0, 31), (0, 62, 93), (0, 94, 125)]
+    tied = [span for span in sentences(many) if many[slice(*span)].startswith("Una frase")]
+    assert best_sentences([many], "frase repite", n=100) == [(0, *span) for span in tied]
 
 
 def test_texts_without_sentences_or_without_words_do_not_raise():
