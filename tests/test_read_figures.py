@@ -1,12 +1,16 @@
 """The typed reader: kinds of notation, round trips, spans, totality, linear time."""
 
 import json
+from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from ragfin.figures import Figure, read_figures
+from ragfin.figures import Figure, read_figures, same_figure
 
 CASES = json.loads((Path(__file__).parent / "cases" / "figures_typed.json").read_text(encoding="utf-8"))
 
@@ -423,3 +427,169 @@ def test_our_strings_of_the_same_kinds_are_read(text: str, expected: str) -> Non
 @pytest.mark.parametrize(("text", "expected"), ENGLISH.items())
 def test_english_documents_are_read(text: str, expected: str) -> None:
     assert spelled(read_figures(text, locale="en")) == expected
+
+
+def test_a_token_with_two_readings_keeps_the_other() -> None:
+    for text, value, other in [("1.234", 1234, "1.234"), ("1,234", "1.234", 1234), ("(1.234)", -1234, "-1.234")]:
+        (figure,) = read_figures(text)
+        assert (figure.value, figure.ambiguous, figure.other) == (Decimal(value), True, Decimal(other))
+    (scaled,) = read_figures("1.234 millones")
+    assert scaled.other == Decimal("1234000")
+    (lower,) = read_figures("5 m€")
+    assert (lower.value, lower.other) == (5_000_000, 5_000)
+
+
+@pytest.mark.parametrize("text", ["1.234,5", "0,125", "1.234.567", "12,5", "1234", "1 234 567,00", "1234.567", "2023"])
+def test_a_token_with_one_reading_is_not_ambiguous(text: str) -> None:
+    (figure,) = read_figures(text)
+    assert (figure.ambiguous, figure.other) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("𝄞 e\u0301 −3,2 millones", ["3,2"]),
+        ("a\r\nb 1.234,5 €", ["1.234,5"]),
+        ("del 3-5 % en 2023", ["3", "5", "2023"]),
+        ("１２，５ ％", ["１２，５"]),
+        ("CHF 1'234'567.50", ["1'234'567.50"]),
+        ("a 31 de diciembre de 2023,", ["31 de diciembre de 2023"]),
+        ("dos millones y medio", ["dos"]),
+        ("1,2,3", ["1", "2", "3"]),
+    ],
+)
+def test_a_span_is_the_token_in_the_original_text(text: str, tokens: list[str]) -> None:
+    assert [text[start:end] for start, end in (figure.span for figure in read_figures(text))] == tokens
+
+
+def test_an_unknown_locale_is_refused_with_the_repair() -> None:
+    with pytest.raises(ValueError, match="locale 'fr' is not one of the notations read: use 'es' or 'en'"):
+        read_figures("1", locale="fr")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("7 pb", "0,07 %", True),
+        ("7 pb", "0,07 p.p.", True),
+        ("1,2 p.p.", "1,2 %", False),
+        ("12 %", "0,12", False),
+        ("12,5 %", "12,50%", True),
+        ("2,5 millones de euros", "2.500.000 €", True),
+        ("2,5 millones de euros", "2.500.000", True),
+        ("2,5 millones de euros", "2.500.000 USD", False),
+        ("5 x", "5 veces", True),
+        ("5 x", "5", False),
+        ("-5 %", "5 %", False),
+        ("31/12/2023", "31 de diciembre de 2023", True),
+        ("31/12/2023", "30/12/2023", False),
+        ("2022-2023", "2022/23", True),
+        ("FY2023", "2023", True),
+        ("2023", "2.023", False),
+        ("10 m2", "10 m²", True),
+    ],
+)
+def test_figures_are_the_same_by_value_and_unit_class(one: str, two: str, same: bool) -> None:
+    (a,), (b,) = read_figures(one), read_figures(two)
+    assert same_figure(a, b) is same_figure(b, a) is same
+
+
+VALUES = st.builds(
+    lambda whole, places: Decimal(whole).scaleb(-places), st.integers(0, 10**14), st.sampled_from([0, 1, 2, 4])
+)
+GROUPED = {
+    "es": (".", ","),
+    "en": (",", "."),
+    "hard space": ("\u00a0", ","),
+    "thin space": ("\u2009", ","),
+    "narrow space": ("\u202f", ","),
+    "Swiss": ("'", "."),
+    "Swiss typographic": ("’", "."),
+    "bare": ("", ","),
+}
+SIGNED = {"{}": 1, "-{}": -1, "−{}": -1, "–{}": -1, "({})": -1, "{}-": -1, "+{}": 1}
+UNITS = {"{}": "", "{} €": "EUR", "{}%": "%", "{} %": "%", "{} p.p.": "pp", "{} pb": "pb", "{}x": "x", "{} m²": "m2",
+         "CHF {}": "CHF", "£{}": "GBP", "US$ {}": "USD", "{} euros": "EUR"}  # fmt: skip
+SCALED = {"{} mil millones de euros": 9, "{} M€": 6, "{} millones de euros": 6, "{} miles de euros": 3, "{} k€": 3,
+          "EUR {} billion": 9, "{} billones de euros": 12, "{} MM EUR": 6, "{} mill. de euros": 6}  # fmt: skip
+
+
+def written(value: Decimal, style: str) -> str:
+    group, decimal = GROUPED[style]
+    return f"{value:,f}".replace(",", "g").replace(".", decimal).replace("g", group)
+
+
+def ends_like_words(text: str) -> str:
+    return f"Así, {text} es el dato."
+
+
+@given(VALUES, st.sampled_from(sorted(GROUPED)), st.sampled_from(sorted(SIGNED)), st.sampled_from(sorted(UNITS)))
+def test_a_value_is_read_back_in_every_style_sign_and_unit(value: Decimal, style: str, sign: str, unit: str) -> None:
+    number = written(value, style)
+    assume(not (sign == "{}-" and unit == "{}x"))  # no minus between digits and a letter
+    assume(not (UNITS[unit] == "" and number.isdigit() and 1900 <= value <= 2100))  # a year
+    signed = unit.format(sign.format(number))
+    (figure,) = read_figures(ends_like_words(signed), locale="en" if style == "en" else "es")
+    assert (figure.value, figure.unit) == (SIGNED[sign] * value, UNITS[unit])
+    start, end = figure.span
+    assert ends_like_words(signed)[start:end] == number
+
+
+@given(VALUES, st.sampled_from(sorted(GROUPED)), st.sampled_from(sorted(SCALED)))
+def test_a_value_is_read_back_with_its_scale(value: Decimal, style: str, scale: str) -> None:
+    (figure,) = read_figures(scale.format(written(value, style)), locale="en" if style == "en" else "es")
+    assert (figure.value, figure.unit) == (value.scaleb(SCALED[scale]), "EUR")
+
+
+@given(VALUES, VALUES, st.sampled_from(["{}-{} %", "{} – {} %", "entre {} y {} %", "del {} al {} %", "{} % - {} %"]))
+def test_a_range_is_read_back_with_its_unit(low: Decimal, high: Decimal, form: str) -> None:
+    both = read_figures(form.format(written(low, "es"), written(high, "es")))
+    assert [(f.value, f.unit) for f in both] == [(low, "%"), (high, "%")]
+
+
+@given(
+    st.dates(date(1900, 1, 1), date(2099, 12, 31)),
+    st.sampled_from(["%d/%m/%Y", "%d-%m-%Y", "%d.%m.%Y", "%Y-%m-%d", "{d} de {m} de {y}"]),
+)
+def test_a_date_is_read_back(day: date, form: str) -> None:
+    text = spelled_date(day) if "{" in form else day.strftime(form)
+    assert [(f.value, f.unit, f.span) for f in read_figures(text)] == [(day.isoformat(), "fecha", (0, len(text)))]
+
+
+def spelled_date(day: date) -> str:
+    months = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre".split()
+    return f"{day.day} de {months[day.month - 1]} de {day.year}"
+
+
+@given(st.one_of(st.text(max_size=200), st.text(alphabet="0123456789.,-−() %€kMx²º/[]'\u00a0\ne", max_size=80)))
+def test_no_text_raises_and_spans_are_ordered(text: str) -> None:
+    for locale in ("es", "en"):
+        spans = [figure.span for figure in read_figures(text, locale)]
+        assert all(0 <= start < end <= len(text) for start, end in spans)
+        assert all(first[1] <= second[0] for first, second in pairwise(spans))
+
+
+@given(st.text(alphabet="0123456789.,-() %€Mx\n", max_size=60))
+def test_what_is_read_is_equal_to_itself(text: str) -> None:
+    assert all(same_figure(figure, figure) for figure in read_figures(text))
+
+
+def test_more_digits_than_a_context_holds_are_kept() -> None:
+    (figure,) = read_figures("9" * 1_000_001 + " pb")
+    assert figure.unit == "pb"
+    assert same_figure(figure, figure)
+    assert len(figure.value.as_tuple().digits) == 1_000_001
+
+
+REPEATED = {"1": 1, ".": 0, ",": 0, "0123456789.,": 83_333, "(": 0, "-": 0, "−": 0, " ": 0, "\u00a0": 0, "\n": 0, "a": 0, "[": 0,
+            "#": 0, "*": 0, "²": 0, "a1": 0, "1a": 0, "1.": 0, "mil ": 0, "nota 1, ": 0, "123'": 1, "123\u00a0": 1}  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "count"), REPEATED.items())
+def test_a_megabyte_of_one_thing_is_read(unit: str, count: int) -> None:
+    assert len(read_figures(unit * (1_000_000 // len(unit)))) == count
+
+
+@pytest.mark.parametrize("unit", ["1 ", "1\u00a0", "1,", "1-", "1% ", "(1 ", "1²", "3 y ", "123 "])
+def test_a_long_list_of_figures_is_read(unit: str) -> None:
+    assert len(read_figures(unit * 50_000)) == 50_000
