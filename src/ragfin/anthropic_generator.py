@@ -41,13 +41,6 @@ _NOBODY_S_ANSWER = (anthropic.AuthenticationError, anthropic.PermissionDeniedErr
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerWithCitations(Answer):
-    """An answer whose ``citations`` are those of `ragfin.citations.citation_to_json`, in the order of the text."""
-
-    citations: tuple[Mapping[str, Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class CitationPrompt(Prompt):
     """A prompt that sends whole documents: its fragments are ids of ``documents``, sent verbatim and in that order.
 
@@ -177,7 +170,7 @@ def _recorded(request: Request, found: CitedAnswer) -> Answer:
     if finish is None:
         reason = f"stop reason {found.stop_reason}" if found.stop_reason else "cut off: no stop reason came"
         return Answer.parse(request, "", "failed", prompt_tokens=n_in, completion_tokens=n_out, error=reason)
-    answer = AnswerWithCitations.parse(request, found.text, finish, prompt_tokens=n_in, completion_tokens=n_out)
+    answer = Answer.parse(request, found.text, finish, prompt_tokens=n_in, completion_tokens=n_out)
     margin = len(found.text) - len(found.text.lstrip())
     moved = [_moved(citation, margin, len(answer.text)) for citation in found.citations]
     return replace(answer, citations=tuple(citation_to_json(citation) for citation in moved))

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BufferedWriter
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import filelock
 
@@ -81,7 +81,8 @@ class Answer:
 
     ``text`` is stripped of white space at both ends. ``finish`` is ``stop``, ``length`` (cut by the token limit) or
     ``failed``: neither wrong nor an abstention, with the reason in ``error``. ``prompt_tokens`` counts the whole chat,
-    ``completion_tokens`` what was generated, the stop token included.
+    ``completion_tokens`` what was generated, the stop token included. ``citations`` are those by offsets, as
+    `ragfin.citations.citation_to_json` writes them; only an API that returns offsets gives any.
     """
 
     question_id: str
@@ -93,6 +94,7 @@ class Answer:
     n_out_of_range: int = 0
     n_malformed: int = 0
     error: str = ""
+    citations: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def parse(
@@ -226,6 +228,8 @@ class AnswerRecord:
         }
         if answer.error:
             line["error"] = answer.error
+        if answer.citations:
+            line["citations"] = [dict(citation) for citation in answer.citations]
         data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
         self._stream.write(data)
         self._stream.flush()
@@ -272,7 +276,10 @@ def _parse_line(line: bytes) -> tuple[str, Answer, int]:
         completion_tokens=fields["completion_tokens"],
         error=fields.get("error", ""),
     )
-    return key, answer, k
+    citations = fields.get("citations", [])
+    if type(citations) is not list or any(type(citation) is not dict for citation in citations):
+        raise TypeError("citations must be a list of objects")
+    return key, replace(answer, citations=tuple(citations)), k
 
 
 def _small_int(digits: str) -> int:
