@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from ragfin import models
 from ragfin.checks import lesson_sample
@@ -51,7 +51,7 @@ class Dtype(StrEnum):
 @models_app.command("list")
 def list_models() -> None:
     """List the models: size, licence, whether they are in the cache, where they come from."""
-    table = Table("name", "size", "licence", "in the cache", "comes from")
+    table = Table(Column("name", no_wrap=True), "size", "licence", "in the cache", "comes from")
     for name, model in models.specs().items():
         places = ["hub", "mirror"] if model.mirror else ["hub"]
         cached = "yes" if models.is_cached(name) else "no"

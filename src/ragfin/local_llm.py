@@ -5,8 +5,11 @@ repetition penalty of 1.1) does not act. The tokenizer and the float32 weights t
 the cache. Constructing a generator loads nothing: torch and transformers are imported when the first answer is asked.
 """
 
+import hashlib
 import importlib.util
+import itertools
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,12 +17,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragfin import models
 from ragfin.models import ModelError
 from ragfin.prompts import Message, Request
 from ragfin.records import Answer, Identity
+
+if TYPE_CHECKING:
+    from ragfin.block_engine import BlockEngine
 
 Dtype = Literal["float32", "bfloat16"]
 
@@ -94,6 +100,7 @@ class TransformersGenerator:
         if block < 1:
             raise ValueError(f"block is {block}: a block holds 1 question or more")
         self.model, self.dtype, self.decoding, self.block, self.revision = model, dtype, decoding, block, revision
+        self._engine_for: tuple[tuple[Message, ...], BlockEngine] | None = None
 
     @cached_property
     def identity(self) -> Identity:
@@ -131,13 +138,43 @@ class TransformersGenerator:
 
     def answer(self, request: Request) -> Answer:
         """Answer one question with transformers' own ``generate``."""
+        loaded = self.loaded
+        ids = loaded.prompt_ids(request.messages)
+        if reason := _too_long(loaded, ids, self.decoding):
+            return Answer.failure(request, reason)
+        try:
+            return finished(loaded, request, len(ids), self._plain(ids))
+        except (RuntimeError, MemoryError) as error:
+            return Answer.failure(request, _failure_text(error))
+
+    def answer_many(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Answer several questions, in their order: as one block where the model allows it, else one by one."""
+        loaded = self.loaded
+        engine = self._engine(requests[0].messages[:-1]) if self.block > 1 and requests else None
+        if engine is None:
+            yield from map(self.answer, requests)
+            return
+        prompts = [loaded.prompt_ids(request.messages) for request in requests]
+        fitting = [i for i, ids in enumerate(prompts) if not _too_long(loaded, ids, self.decoding)]
+        made: dict[int, list[int]] = {}
+        if fitting:
+            try:
+                with deterministic(self.decoding.seed):
+                    new = engine.generate(
+                        [prompts[i] for i in fitting], self.decoding.max_new_tokens, self.decoding.repetition_penalty
+                    )
+                made = dict(zip(fitting, new, strict=True))
+            except (RuntimeError, MemoryError):  # too much for one block: each alone says which one fails, and why
+                pass
+        for i, request in enumerate(requests):
+            yield finished(loaded, request, len(prompts[i]), made[i]) if i in made else self.answer(request)
+
+    def _plain(self, ids: Sequence[int]) -> list[int]:
+        """Continue one prompt by transformers' ``generate``."""
         import torch
         from transformers import GenerationConfig
 
         loaded, decoding = self.loaded, self.decoding
-        ids = loaded.prompt_ids(request.messages)
-        if reason := _too_long(loaded, ids, decoding):
-            return Answer.failure(request, reason)
         config = GenerationConfig(
             do_sample=False,
             num_beams=1,
@@ -147,14 +184,25 @@ class TransformersGenerator:
             pad_token_id=loaded.stop_ids[-1],
             use_cache=True,
         )
-        prompt = torch.tensor([ids])
+        prompt = torch.tensor([list(ids)])
         with deterministic(decoding.seed), torch.inference_mode():
             out = loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
-        return finished(loaded, request, len(ids), out[0, len(ids) :].tolist())
+        return cast(list[int], out[0, len(ids) :].tolist())
 
-    def answer_many(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Answer several questions, in their order."""
-        yield from map(self.answer, requests)
+    def _engine(self, opening: tuple[Message, ...]) -> "BlockEngine | None":
+        """Return the engine for chats that open with these messages; None for a model that it does not compute."""
+        from ragfin.block_engine import BlockEngine, supports
+
+        loaded = self.loaded
+        if not supports(loaded.model):
+            return None
+        if self._engine_for is None or self._engine_for[0] != opening:
+            probes = [loaded.prompt_ids((*opening, Message("user", text))) for text in ("a", "¿")]
+            same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*probes, strict=False))
+            prefix = [token for token, _ in same]
+            with deterministic(self.decoding.seed):
+                self._engine_for = (opening, BlockEngine(loaded.model, prefix, loaded.stop_ids))
+        return self._engine_for[1]
 
     @cached_property
     def _weights(self) -> Weights:
@@ -297,10 +345,14 @@ def _float32_bytes(gguf: Path) -> int:
     return sum(4 * int(tensor.n_elements) for tensor in GGUFReader(gguf).tensors)
 
 
+def _failure_text(error: BaseException) -> str:
+    """Return type and first line of an error, without what differs from run to run."""
+    line = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {re.sub(r'0x[0-9a-f]+', '0x…', line)}".rstrip(": ")
+
+
 def _folder_sha256(folder: Path) -> str:
     """Return one SHA-256 for what a folder's model depends on: weights, configuration and tokenizer."""
-    import hashlib
-
     kinds = {".safetensors", ".bin", ".json", ".txt", ".jinja", ".model"}
     files = sorted(path for path in folder.iterdir() if path.suffix in kinds)
     return hashlib.sha256(json.dumps([[p.name, models.sha256_file(p)] for p in files]).encode()).hexdigest()
