@@ -334,7 +334,7 @@ def test_three_chunks_hold_the_gold_passages_of_the_questions_known_by_number(co
 
 def test_the_answers_known_by_number_stand_in_their_tables(reports):
     assert reports["R05"]["Información por segmentos"]["Internacional"][1] == Decimal("20.5")
-    assert reports["R07"]["Huella ambiental"]["Emisiones de alcance 2"][0] == 3846
+    assert reports["R07"]["Huella ambiental"]["Emisiones de alcance 2 (electricidad)"][0] == 3846
     assert reports["R08"]["La acción"]["Capitalización bursátil (millones de USD)"][0] == Decimal("1472.9")
     labels = list(reports["R08"][FLOWS])
     above, row = labels[labels.index("Dividendos pagados") - 1 :][:2]
