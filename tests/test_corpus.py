@@ -29,10 +29,13 @@ SPANISH = {
 def faults_of(folder: Path) -> list[str]:
     with pytest.raises(CorpusError) as caught:
         load_corpus(folder)
-    lines = str(caught.value).splitlines()
-    assert len(lines) == 1 + len(caught.value.faults)
+    faults = [str(fault) for fault in caught.value.faults]
     assert all(fault.file and fault.problem and fault.repair for fault in caught.value.faults)
-    return [line.strip() for line in lines[1:]]
+    if len(faults) == 1:
+        assert str(caught.value) == f"the corpus has a fault: {faults[0]}"
+    else:
+        assert str(caught.value).splitlines() == [f"the corpus has {len(faults)} faults:", *(f"  {f}" for f in faults)]
+    return faults
 
 
 def test_a_question_carries_its_gold_passages_as_spans_of_the_raw_text(small_corpus):

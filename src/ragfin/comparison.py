@@ -59,13 +59,10 @@ def comparison(systems: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, Inter
     """
     table: dict[str, dict[str, Interval]] = {}
     for system, rows in systems.items():
-        answerable = rows["answerable"].to_numpy(dtype=bool)
-        of = {"exact": np.full(len(rows), True), "abstains": ~answerable}
         table[system] = {}
         for label, measure in COMPARISON_ROWS.items():
-            values = rows[measure].to_numpy(dtype=float)[of.get(measure, answerable)]
-            kept = values[~np.isnan(values)]
-            table[system][label] = wilson(float(kept.sum()), len(kept))
+            values = _concerned(rows, measure)[measure].dropna()
+            table[system][label] = wilson(float(values.sum()), len(values))
     return table
 
 
@@ -115,7 +112,8 @@ def compare_pairs(first: pd.DataFrame, second: pd.DataFrame, measure: str = "exa
     first, second : DataFrame
         Rows of one system each.
     measure : str, optional
-        One of `MEASURES`. A question to which it does not apply on either side is left out.
+        One of `MEASURES`, over the same questions as in `comparison`; one to which it does not apply on either side is
+        left out.
 
     Returns
     -------
@@ -130,12 +128,10 @@ def compare_pairs(first: pd.DataFrame, second: pd.DataFrame, measure: str = "exa
     """
     if measure not in MEASURES:
         raise ValueError(f"no measure {measure!r}: choose from {', '.join(MEASURES)}")
-    both = first.set_index("question_id")[[measure]].merge(
-        second.set_index("question_id")[[measure]], left_index=True, right_index=True, suffixes=("_first", "_second")
-    )
-    if both.empty:
+    if not set(first["question_id"]) & set(second["question_id"]):
         raise ValueError("the two systems have no question in common; compare records of the same corpus")
-    both = both.dropna()
+    sides = [_concerned(rows, measure)[["question_id", measure]].dropna() for rows in (first, second)]
+    both = sides[0].merge(sides[1], on="question_id", suffixes=("_first", "_second"))
     x, y = (both[f"{measure}_{side}"].tolist() for side in ("first", "second"))
     counted = all(value in (0.0, 1.0) for value in x + y)
     mcnemar = mcnemar_exact(x, y) if counted and x else None
@@ -149,3 +145,10 @@ def compare_pairs(first: pd.DataFrame, second: pd.DataFrame, measure: str = "exa
         mcnemar,
         detectable_difference(len(x), discordant=discordant) if mcnemar else None,
     )
+
+
+def _concerned(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows that a measure is about: all for exact, unanswerable for abstains, else answerable ones."""
+    if measure == "exact":
+        return rows
+    return rows[rows["answerable"] == (measure != "abstains")]

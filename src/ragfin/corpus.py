@@ -25,8 +25,10 @@ class CorpusError(ValueError):
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = tuple(faults)
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"the corpus has {count}:", *(f"  {fault}" for fault in faults)]))
+        if len(faults) == 1:
+            super().__init__(f"the corpus has a fault: {faults[0]}")
+        else:
+            super().__init__("\n".join([f"the corpus has {len(faults)} faults:", *(f"  {fault}" for fault in faults)]))
 
     def __reduce__(self) -> tuple[type["CorpusError"], tuple[list[Fault]]]:
         """Pickle by the faults, so that the error crosses processes."""
@@ -136,8 +138,7 @@ def load_corpus(folder: str | Path | None = None) -> Corpus:
     --------
     >>> load_corpus("/no/such/folder")
     Traceback (most recent call last):
-    ragfin.corpus.CorpusError: the corpus has 1 fault:
-      /no/such/folder: is not a folder; name the folder that holds the three tables
+    ragfin.corpus.CorpusError: the corpus has a fault: /no/such/folder: is not a folder; name the folder of the tables
     """
     folder = find_data(folder)
     contracts = (contract.DOCUMENTS, contract.PASSAGES, contract.QUESTIONS)
@@ -166,7 +167,7 @@ def find_data(folder: str | Path | None = None) -> Path:
     if named:
         if Path(named).is_dir():
             return Path(named)
-        repair = "name the folder that holds the three tables"
+        repair = "name the folder of the tables"
         raise CorpusError(
             [Fault(str(named), None, "is not a folder", repair if folder else f"correct {DATA_VARIABLE}")]
         )
