@@ -11,7 +11,7 @@ import unicodedata
 _SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _FOLDED = {
     **{ord(c): "\u00a0" for c in _SPACES},
-    **{ord(c): "'" for c in "’‘ʼ＇′"},
+    **{ord(c): "'" for c in "’‘ʼ＇′´`"},
     **{ord(c): "-" for c in "‐‑‒–﹘"},
     **{ord(c): "−" for c in "−﹣"},
     **{ord(c): "\ue000" for c in "⁰¹³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉⁽⁾"},
@@ -44,11 +44,15 @@ def fold(text: str) -> str:
     return text if text.isascii() else text.translate(_TABLE)
 
 
+def bare(word: str) -> str:
+    """Return a word in lower case without accents."""
+    return "".join(c for c in unicodedata.normalize("NFD", word.lower()) if not unicodedata.combining(c))
+
+
 def _rx(pattern: str) -> re.Pattern[str]:
     """Compile a verbose pattern in which an accented vowel also matches its bare and its decomposed form."""
-    for composed in "áéíóú":
-        bare, accent = unicodedata.normalize("NFD", composed)
-        pattern = pattern.replace(composed, f"(?:{composed}|{bare}{accent}?)")
+    for vowel in "áéíóú":
+        pattern = pattern.replace(vowel, f"(?:{vowel}|{bare(vowel)}\u0301?)")
     return re.compile(pattern, re.VERBOSE)
 
 
@@ -60,6 +64,7 @@ _MONEY = {
     "GBP": r"£ | GBP(?!\w) | (?i:libras?(?:\sesterlinas?)?|pounds?|sterling)(?!\w)",
     "CHF": r"CHF(?!\w) | Fr\.(?!\w) | (?i:francos?\ssuizos?|swiss\sfrancs?)(?!\w)",
     **{code: rf"{code}(?!\w)" for code in _CODES},
+    "JPY": r"¥ | JPY(?!\w) | (?i:yen(?:es)?)(?!\w)",
 }
 _RATES = {
     "pp": r"(?i:puntos?\sporcentual(?:es)?|percentage\spoints?|p\.\s?p\.|pps?(?!\w)|p\.p(?!\w))",
@@ -81,7 +86,8 @@ UNIT_POWERS = {"permille": -1, "cents": -2}
 _SCALES = {
     "e18": r"(?i:trillón|trillones)(?!\w)",
     "e12": r"(?i:billón|billones|trillions?|tn|trn)(?!\w)",
-    "e9": rf"(?i:mil(?:es\sde)?\smillones|millardos?|billions?|bn|mrd)(?!\w) | MMM(?!\w) | mM(?=\s?(?:{_MONEY_AFTER}))",
+    "e9": rf"""(?i:mil(?:es\sde)?\smillones|millardos?|billions?|bn|mrd)(?!\w) | MMM(?!\w)
+             | (?:mM|[bB])(?=\s?(?:{_MONEY_AFTER}))""",
     "e6": rf"""(?i:millón|millones|millions?|mill?s?\.|mill|mlns?|mio|mn)(?!\w)\.? | MM?(?!\w)\.?
              | (?:MM?|mm)(?=\s?(?:{_MONEY_AFTER}))""",
     "m": rf"m(?=\s?(?:{_MONEY_AFTER}))",
@@ -105,13 +111,12 @@ COLUMN_MINUS = re.compile(r"[-−](?=\s\s?\d)")
 CLOSE = re.compile(r"\s?\)")
 RANGE = _rx(r"\*{0,2}\s?[-—−]\s?\*{0,2} | \s(?:a|al|hasta|to|until)\s(?:el\s|la\s|los\s|las\s|un\s|una\s)?")
 DASH = _rx(r"\*{0,2}\s?[-—−]\s?\*{0,2}")
-JOINED = _rx(r",?\s(?:y|e|o|u|and|or)\s(?:el\s|la\s|los\s|las\s|un\s|una\s|del\s|de\s)?")
+JOINED = _rx(r",?\s(?:y|e|o|ó|u|and|or)\s(?:el\s|la\s|los\s|las\s|un\s|una\s|del\s|de\s)?")
 BETWEEN = _rx(r"(?i:entre|between)\s(?:el\s|la\s|los\s|las\s|un\s|una\s)?\Z")
-COUNTED = _rx(
-    r"""\s(?:de\s)?(?:empleados|personas|trabajadores|profesionales|acciones|títulos|valores|participaciones|clientes
-    |tiendas|oficinas|sucursales|centros|establecimientos|unidades|viviendas|accionistas|proveedores|habitaciones
+_COUNTED = r"""\s(?:de\s)?(?:empleados|personas|trabajadores|profesionales|acciones|títulos|valores
+    |participaciones|clientes|tiendas|oficinas|sucursales|centros|establecimientos|unidades|viviendas|accionistas|proveedores|habitaciones
     |puntos|horas|días|toneladas|employees|people|shares|clients|customers|stores|units|holdings)(?!\w)"""
-)
+COUNTED = _rx(_COUNTED)
 
 # --- dates and periods ------------------------------------------------------------------------------------------------
 _YEAR = r"(?:(?:19|20)\d\d|2100)(?!\d)"
@@ -137,10 +142,12 @@ _DATE = rf"""
     | {_MONTH}\s\d{{1,2}}{_ORDINAL_DAY},?\s{_YEAR}
 """
 _QUARTER_WORD = r"(?i:trimestre|semestre|cuatrimestre|quarter|half(?:[\s-]year)?)"
-_NTH = r"(?i:primer|segundo|tercer|cuarto|first|second|third|fourth|1\.?(?:er|º|st)|2\.?(?:º|nd)|3\.?(?:er|º|rd)|4\.?(?:º|th))"
+_NTH = r"""(?i:primer|segundo|tercer|cuarto|first|second|third|fourth
+    |1\.?(?:er|º|st)|2\.?(?:º|nd)|3\.?(?:er|º|rd)|4\.?(?:º|th))"""
 _PERIOD = rf"""
       {_YEAR}(?:\s?[-—/]\s?{_YEAR}|[-—/]\d\d)(?!\w|[.,/-]\d|{_MEASURED})
-    | (?:[1-4][TQ]|[TQ][1-4]|[12][SH]|[SH][12]|(?:3|6|9|12)M)(?:\s?(?:de\s)?(?:{_YEAR}|')|[\s-]?(?:{_YEAR})|-?(?=\d\d(?!\w)))(?:\d\d(?!\w))?
+    | (?:[1-4][TQ]|[TQ][1-4]|[12][SH]|[SH][12]|(?:3|6|9|12)M)
+      (?:(?:\s(?:de\s)?|[\s-])?{_YEAR}|\s?'\d\d(?!\w)|-?\d\d(?!\w))
     | {_YEAR}[\s-]?(?:[TQ][1-4]|[SH][12])(?!\w)
     | FY\s?'?(?:{_YEAR}|\d\d)(?!\w)
     | {_NTH}\s{_QUARTER_WORD}(?:\s(?:de\s|del\s|of\s)?(?:año\s|ejercicio\s)?){_YEAR}
@@ -163,14 +170,16 @@ _LABELS = rf"{_LABEL}(?:(?:,\s?{_LABEL}){{0,9}}(?:\s?[-/+]\s?|\s(?:y|e|o|a|al|an
 _REFERENCE = rf"""
       (?:NIIF|NIC|CINIIF|SIC|IFRS|IAS|IFRIC|NIA|ISA|GRI|ODS|SDG|(?i:pilar|pillar|basilea|basel|tier))[\s-]{_LABELS}
     | (?:ISO|UNE(?:-EN)?|CNAE|NACE|SFAS|ASC|EN)(?:[/\s-](?:IEC\s|EN\s|ISO\s)?)\d{{2,6}}(?:[-:.]\d{{1,4}})*
-    | (?i:artículos?|arts?\.|articles?|notas?|notes?|págs?\.?|páginas?|pages?|pp?\.|apartados?|secci(?:ón|ones)|sections?
-      |epígrafes?|capítulos?|chapters?|caps?\.|anexos?|annex(?:es)?|tablas?|tables?|cuadros?|gráficos?|figuras?|figures?
-      |párrafos?|paragraphs?|cláusulas?|clauses?|items?|rules?|disposición(?:\s\w{{1,12}})?|norma|letra)
+    | (?i:artículos?|arts?\.|articles?|notas?|notes?|págs?\.?|páginas?|pages?|pp?\.
+      |apartados?|secci(?:ón|ones)|sections?|epígrafes?|capítulos?|chapters?|caps?\.|anexos?|annex(?:es)?|tablas?|tables?|cuadros?|gráficos?
+      |figuras?|figures?|párrafos?|paragraphs?|cláusulas?|clauses?|items?|rules?|disposición(?:\s\w{{1,12}})?|norma|letra)
       (?:\s?n\.?\s?[ºo°]\.?)?\s?{_LABELS}(?:\sde\s\d{{1,3}}(?=\s?(?:$|[.,;:)])))?
-    | (?i:niveles|nivel|levels?|alcances?|scopes?|fases?|stages?|etapas?)\s[1-4](?:(?:,\s?[1-4])?(?:\sy\s|\sand\s|\s?[-+/]\s?)[1-4])?(?!\w|[.,]\d|{_MEASURED})
-    | (?i:ley(?:\sorgánica)?|(?:real\s)?decreto(?:[-\s]ley|\slegislativo)?|rdl?|reglamento(?:\sdelegado|\sde\sejecución)?
-      |directiva|circular|orden|decisión|resolución|regulation|directive|act|law|sentencia)
-      \s(?:\((?:UE|CE|CEE|EU|EC)\)\s)?(?:n\.?\s?[ºo°]\.?\s|No\.?\s|núm\.\s|[A-Z]{{2,4}}/)?\d{{1,4}}/\d{{2,4}}(?:/[A-Z]{{2,3}})?
+    | (?i:niveles|nivel|levels?|alcances?|scopes?|fases?|stages?|etapas?)
+      \s[1-4](?:(?:,\s?[1-4])?(?:\sy\s|\sand\s|\s?[-+/]\s?)[1-4])?(?!\w|[.,]\d|{_MEASURED})
+    | (?i:ley(?:\sorgánica)?|(?:real\s)?decreto(?:[-\s]ley|\slegislativo)?|rdl?
+      |reglamento(?:\sdelegado|\sde\sejecución)?|directiva|circular|orden|decisión|resolución|regulation|directive|act|law|sentencia)
+      \s(?:\((?:UE|CE|CEE|EU|EC)\)\s)?(?:n\.?\s?[ºo°]\.?\s|No\.?\s|núm\.\s|[A-Z]{{2,4}}/)?
+      \d{{1,4}}/\d{{2,4}}(?:/[A-Z]{{2,3}})?
     | \(?(?:UE|CE|CEE|EU|EC)\)?\s(?:n\.?\s?[ºo°]\.?\s|No\.?\s)?\d{{1,4}}/\d{{2,4}}
     | (?i:n\.?\s?[º°]s?\.?|núm\.|número|nro\.|no\.)\s?\d+(?:[./-]\d+)*(?!\w|{_MEASURED})
     | (?i:versión|version|v\.)\s?\d+(?:\.\d+)*
@@ -183,7 +192,8 @@ _INDEX = r"""
 """
 _IDENTIFIER = rf"""
       (?:https?://|www\.)\S+
-    | (?i:ISIN|LEI|CIF|NIF|NIE|VAT|CUSIP|SEDOL|WKN|BIC|SWIFT|DOI|tomo|folio|hoja|inscripción)(?:\s?:\s?|\s(?:n\.?º\s|número\s)?)
+    | (?i:ISIN|LEI|CIF|NIF|NIE|VAT|CUSIP|SEDOL|WKN|BIC|SWIFT|DOI|tomo|folio|hoja|inscripción)
+      (?:\s?:\s?|\s(?:n\.?º\s|número\s)?)
       (?=[A-Z./-]{{0,12}}\d)[A-Z0-9]+(?:[./-][A-Z0-9]+)*
     | (?i:IBAN\s?:?\s?)?[A-Z]{{2}}\d\d(?:\s\d{{4}}){{4,6}}
     | (?i:teléfono|teléf\.|telf?\.|tel\.|phone|fax|móvil)\s?:?\s?\(?\+?\d+\)?(?:[\s.-]\d+){{0,5}}
@@ -199,7 +209,8 @@ _ORDINAL = r"""
 """
 _CITATION = r"\[\d{1,4}(?:\s?[,;-]\s?\d{1,4}){0,20}\]"
 _NUMBERING = r"""
-      ^[ ]{0,3}(?:\#{1,6}[ ]{1,4}\d{1,2}(?:\.\d{1,2})*\.?(?=[ ]) | \d{1,2}[.)](?=[ ]{1,4}[^\W\d]) | \(\d{1,2}\)(?=[ ]{1,4}[^\W\d])
+      ^[ ]{0,3}(?:\#{1,6}[ ]{1,4}\d{1,2}(?:\.\d{1,2})*\.?(?=[ ])
+        | \d{1,2}[.)](?=[ ]{1,4}[^\W\d]) | \(\d{1,2}\)(?=[ ]{1,4}[^\W\d])
         | \d{1,2}(?:\.\d{1,2}){1,3}\.?(?=[ ]{1,4}[A-ZÁÉÍÓÚÑ¿][^\W\d_]{3}))
 """
 
@@ -210,11 +221,13 @@ _BEFORE = {
     "GBP": "£|GBP",
     "CHF": r"CHF|Fr\.|SFr\.",
     **{code: code for code in _CODES},
+    "JPY": "¥|JPY",
 }
 BEFORE = _rx("|".join(f"(?P<{name}>{form})" for name, form in _BEFORE.items()))
 _SPACED = rf"""
       [1-9]\d{{0,2}}(?:[ ]\d{{3}}){{1,5}}(?!\w|[ ]\d|[.,]\d{{3}})(?:
-        (?:[.,]\d{{1,2}}(?![\d.,]\d|\d)) | (?={_MEASURED}) | (?(before)|(?!)) | (?<=[ ]000)
+        (?:[.,]\d{{1,2}}(?![\d.,]\d|\d)) | (?={_MEASURED}) | (?={_COUNTED})
+        | (?(before)|(?!)) | (?<=[ ]000) | (?<=[ ]\d\d\d[ ]\d\d\d)
       )
 """
 _NUMBER = rf"""
@@ -223,21 +236,27 @@ _NUMBER = rf"""
     (?P<digits>
         [1-9]\d{{0,2}}(?P<group>['\u00a0])\d{{3}}(?:(?P=group)\d{{3}})*(?!\d)(?:[.,]\d+(?![.,]?\d))?
       | {_SPACED}
+      | \d+'\d\d?(?!['\d])
       | \d+(?:[.,]\d+)*
     )
 """
-NUMBER_WORDS = {
-    **dict(zip("un uno una dos tres cuatro cinco seis siete ocho nueve diez once doce".split(),
-               (1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12), strict=True)),
-    **dict(zip("trece catorce quince veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien".split(),
-               (13, 14, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100), strict=True)),
-    **dict(zip("doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos novecientos".split(),
-               range(200, 1000, 100), strict=True)),
+_ONES = "un uno una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince"
+_SECOND_TEN = "dieciséis diecisiete dieciocho diecinueve veinte veintiún veintiuno veintiuna veintidós veintitrés"
+_LATE_TWENTIES = "veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve"
+_TENS = "treinta cuarenta cincuenta sesenta setenta ochenta noventa cien"
+_HUNDREDS = "doscientos trescientos cuatrocientos quinientos seiscientos setecientos ochocientos novecientos"
+_NUMBER_WORDS = {
+    **dict(zip(_ONES.split(), (1, 1, *range(1, 16)), strict=True)),
+    **dict(zip(_SECOND_TEN.split(), (16, 17, 18, 19, 20, 21, 21, 21, 22, 23), strict=True)),
+    **dict(zip(_LATE_TWENTIES.split(), range(24, 30), strict=True)),
+    **dict(zip(_TENS.split(), range(30, 101, 10), strict=True)),
+    **dict(zip(_HUNDREDS.split(), range(200, 1000, 100), strict=True)),
+    "ciento": 100,
     "mil": 1000,
     "medio": 0,
-    "ciento": 100,
-}  # fmt: skip
-_WORD = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+}
+_WORD = "|".join(sorted(_NUMBER_WORDS, key=len, reverse=True))
+NUMBER_WORDS = {bare(word): value for word, value in _NUMBER_WORDS.items()}
 _WORDS = rf"""(?i:(?:{_WORD})(?:\s(?:y\s)?(?:{_WORD})){{0,6}})(?!\w)
     (?=\s(?i:mil\smillones|millón|millones|billón|billones|por\s(?:ciento|cien)|puntos?\s(?:básicos?|porcentual)|euros?|dólar)|\s?%)"""
 

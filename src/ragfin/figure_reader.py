@@ -1,11 +1,11 @@
 """Read typed figures: value after scale, unit, sign, ranges, dates, and what is no figure at all.
 
-The method follows inline XBRL's ``num-comma-decimal``: the locale is decided for a document, not guessed for each token,
-and sign and scale live outside the digits. The notation itself is in `ragfin.figure_grammar`.
+The method follows inline XBRL's ``num-comma-decimal``: the locale is decided for a document, not guessed for each
+token, and sign and scale live outside the digits. The notation itself is in `ragfin.figure_grammar`.
 
-It does not read numbers in words beyond a cardinal right before a scale or a unit ("dos millones y medio de euros"), nor
-"un millón doscientos mil", English number words, fractions (½, "un tercio"), or exponents (1e6). It does not know what a
-figure measures. Digits in irregular groups (``v1.2.3``, ``12.34.5``) are no figure.
+It does not read numbers in words beyond a Spanish cardinal right before a scale or a unit ("dos millones y medio de
+euros"): not "un millón doscientos mil", "tres veces", English number words, fractions (½, "un tercio") or exponents
+(1e6). It does not know what a figure measures. Digits in irregular groups (``v1.2.3``, ``12.34.5``) are no figure.
 """
 
 import re
@@ -247,7 +247,7 @@ def _after_word(plain: str, at: int) -> bool:
     if at > 0 and (plain[at - 1].isalnum() or plain[at - 1] in "%€$£)\ue000\ue002"):
         return True
     before = plain[max(0, at - 2) : at].rstrip(" \u00a0")
-    return bool(before) and (before[-1].isalpha() or before[-1] == ")")
+    return bool(before) and (before[-1].isalpha() or before[-1] in "%€$£)")
 
 
 def _take_scale_and_unit(mark: _Mark, plain: str, before: str) -> None:
@@ -305,6 +305,8 @@ def _read_digits(digits: str, locale: Locale) -> tuple[str, str | None] | None:
     """Return digits as Python writes them with their other reading, or None if their groups are irregular."""
     spaced = _SPACE_OR_APOSTROPHE.sub("", digits)
     periods, commas = spaced.count("."), spaced.count(",")
+    if "'" in digits and len(digits) - digits.rfind("'") <= 3:
+        return digits.replace("'", "."), None
     if spaced != digits or not (periods or commas):
         return spaced.replace(",", "."), None
     if periods and commas:
@@ -381,7 +383,7 @@ def _scaled(digits: str, scale: int, negative: bool) -> Decimal:
 def _cardinal(phrase: str) -> str:
     """Return the number that Spanish cardinal words say: "treinta y dos mil" is 32000, "medio" is 0.5."""
     total = 0
-    words = [word for word in phrase.lower().split() if word != "y"]
+    words = [word for word in grammar.bare(phrase).split() if word != "y"]
     if words[-1] == "medio":
         return "0.5"
     if len(words) > 1 and words[0] in ("un", "una"):
@@ -434,5 +436,7 @@ def _period(phrase: str) -> str:
     first, last = numbers
     if len(first) <= 2:
         return f"{year}-{int(first):02d}"
+    if len(last) == 2 and 1 <= int(last) <= 12 and int(last) < int(first) % 100:
+        return f"{first}-{last}"
     end = int(last) if len(last) == 4 else int(first) - int(first) % 100 + int(last)
     return f"{first}-{end + 100 if end <= int(first) and len(last) == 2 else end}"

@@ -35,7 +35,8 @@ _SIGN_WORDS = re.compile(
     | redu[cjz]\w+ | retro\w+ | contra(?:jo|cción|ído|ída)\b | merm\w+ | recort\w+ | desplom\w+ | pérdidas? | perd\w+
     | perdi\w+ | pierd\w+ | menos | inferior(?:es)? | negativ\w+ | ced(?:e|en|ió|ieron|ido)\b | deterior\w+ | d[ée]ficit
     | pag(?:a|ó|os?|aron|ados?|adas?|an)\b | desembols\w+ | salidas? | invert\w+ | invirti\w+ | inversi\w+ | gast\w+
-    | costes? | amortiz\w+ | devol\w+ | coste | fell | decreas\w+ | declin\w+ | loss(?:es)? | paid | dropped
+    | costes? | amortiz\w+ | devol\w+ | impuest\w+ | abon\w+ | dedic\w+ | adqui\w+ | compr(?:a|as|ó|aron)\b
+    | fell | decreas\w+ | declin\w+ | loss(?:es)? | paid | dropped | tax(?:es)?
     )"""
 )
 _BEFORE_CLAUSE, _AFTER_CLAUSE = 100, 25
@@ -362,14 +363,14 @@ def _near_miss(figure: Figure, pool: Iterable[Figure]) -> tuple[Figure, str] | N
         if not (isinstance(figure.value, Decimal) and isinstance(other.value, Decimal)):
             continue
         mine, theirs = shifted(figure.value, -figure.scale), shifted(other.value, -other.scale)
-        if mine.copy_abs() == theirs.copy_abs() and (mine, figure.unit, figure.scale) != (
-            theirs,
-            other.unit,
-            other.scale,
-        ):
-            if not same_unit(figure.unit, other.unit):
-                return other, "another unit"
-            return other, "another scale" if figure.scale != other.scale else "another sign"
+        if mine.copy_abs() != theirs.copy_abs():
+            continue
+        if not same_unit(figure.unit, other.unit):
+            return other, "another unit"
+        if mine != theirs:
+            return other, "another sign"
+        if figure.scale != other.scale:
+            return other, "another scale"
     return None
 
 
