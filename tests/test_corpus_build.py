@@ -359,6 +359,10 @@ def test_the_card_states_the_figures_that_the_corpus_gives(card, report):
         assert rows[name][1] == (str(value) if isinstance(value, int) else f"{value:.3f}"), name
 
 
+def test_the_prose_of_the_card_repeats_the_abstentions_of_its_table(card, report):
+    assert f"it also silences {report['abstains_answerable']} answerable questions" in card
+
+
 def test_the_card_states_the_published_figures(card):
     rows = card_rows(card, "Calibration")
     published = PUBLISHED | {f"coverage at k = {k}": value for k, value in PUBLISHED_AT.items()}
