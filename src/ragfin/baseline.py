@@ -7,14 +7,14 @@ import re
 
 from ragfin.chunking import Chunk
 from ragfin.figures import CITATION, FIGURE_TOKEN
-from ragfin.text import words
+from ragfin.text import SPANISH_STOP_WORDS, words
 
 _PIECE_END = re.compile(r"\n|(?<=\.) ")
 _ASKS_FOR_FIGURE = ("¿Cuánto", "¿Cuál", "¿Qué porcentaje")
 _YEAR = re.compile(r"20\d\d")
 
 
-def best_line(chunk: Chunk, question_text: str) -> str:
+def best_line(chunk: Chunk, question_text: str, *, stop_words: frozenset[str] = SPANISH_STOP_WORDS) -> str:
     """Return the line of a chunk's body that shares most distinct words with the question.
 
     The body is split at newlines and after a period that a space follows.
@@ -25,6 +25,8 @@ def best_line(chunk: Chunk, question_text: str) -> str:
         Usually the best hit.
     question_text : str
         The question as asked.
+    stop_words : frozenset of str, optional
+        Words that are not counted, as in `ragfin.text.words`.
 
     Returns
     -------
@@ -41,9 +43,9 @@ def best_line(chunk: Chunk, question_text: str) -> str:
     >>> best_line(chunk, "¿Cuál es la deuda?")
     'Deuda neta: 4.'
     """
-    asked = set(words(question_text))
+    asked = set(words(question_text, stop_words=stop_words))
     lines = [piece for piece in _PIECE_END.split(chunk.body) if piece.strip()]
-    return max(lines, key=lambda line: len(asked & set(words(line))), default="")
+    return max(lines, key=lambda line: len(asked.intersection(words(line, stop_words=stop_words))), default="")
 
 
 def first_figure(chunk: Chunk, question_text: str) -> str:

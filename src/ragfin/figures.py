@@ -6,7 +6,7 @@ For the lesson a figure is a number without sign, unit or scale; the rule here i
 
 import re
 
-from ragfin.figure_reader import Figure, read_figures, same_figure
+from ragfin.figure_reader import Figure, Locale, read_figures, same_figure
 
 __all__ = ["CITATION", "FIGURE_TOKEN", "Figure", "figures", "read_figures", "same_figure"]
 
@@ -16,9 +16,10 @@ FIGURE_TOKEN = re.compile(r"\d(?:[\d.,]*\d)?")
 _SPANISH_THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
 _ENGLISH_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3}){2,}(?:\.\d+)?")
 _DIGITS = re.compile(r"\d+")
+_SWAPPED = str.maketrans(".,", ",.")
 
 
-def figures(text: str) -> set[float]:
+def figures(text: str, *, locale: Locale = "es") -> set[float]:
     """Return the figures of a text by the lesson's rule.
 
     Citations ``[n]`` are taken out first. With one comma, periods group thousands and the comma is decimal;
@@ -29,6 +30,8 @@ def figures(text: str) -> set[float]:
     ----------
     text : str
         Any text; none raises.
+    locale : {"es", "en"}, optional
+        The notation. "en" is the same rule with periods and commas in each other's place.
 
     Returns
     -------
@@ -48,8 +51,12 @@ def figures(text: str) -> set[float]:
     [40.3, 2023.0, 5505.0]
     >>> sorted(figures("el 31.12.2024"))
     [12.0, 31.0, 2024.0]
+    >>> sorted(figures("Sales of 13,668.9 million, up 2.2 % [2]", locale="en"))
+    [2.2, 13668.9]
     """
     plain = CITATION.sub(" ", text)
+    if locale == "en":
+        plain = plain.translate(_SWAPPED)
     return {round(float(number), 4) for token in FIGURE_TOKEN.findall(plain) for number in _numbers(token)}
 
 

@@ -17,6 +17,7 @@ from math import nan
 from ragfin.chunking import Chunk
 from ragfin.corpus import Passage, Question
 from ragfin.figures import figures
+from ragfin.language import SPANISH, Language
 from ragfin.text import words
 
 COVERED_FROM = 0.5
@@ -82,8 +83,10 @@ def question_coverage(chunks: Sequence[Chunk], question: Question) -> float:
     return sum(covered) / len(covered)
 
 
-def abstains(answer: str) -> bool:
+def abstains(answer: str, *, language: Language = SPANISH) -> bool:
     """Tell whether an answer says that the documents do not say: it contains "no consta", in any case.
+
+    Another language has its own phrase.
 
     Source
     ------
@@ -94,10 +97,10 @@ def abstains(answer: str) -> bool:
     >>> abstains("No consta."), abstains("No")
     (True, False)
     """
-    return "no consta" in answer.lower()
+    return language.abstention.lower() in answer.lower()
 
 
-def exact(answer: str, question: Question) -> bool:
+def exact(answer: str, question: Question, *, language: Language = SPANISH) -> bool:
     """Tell whether an answer is exactly the gold one.
 
     An unanswerable question wants an abstention. An answerable one wants no abstention and, where the gold
@@ -109,6 +112,8 @@ def exact(answer: str, question: Question) -> bool:
         The text of the answer; any string.
     question : Question
         Its ``gold_answer``, ``text`` and ``answerable`` are read.
+    language : Language, optional
+        Its stop words, abstention and notation of numbers.
 
     Returns
     -------
@@ -124,17 +129,17 @@ def exact(answer: str, question: Question) -> bool:
     >>> exact("En 2023, 20,5% [1]", margin), exact("20,5 % frente al 19,8 %", margin)
     (True, False)
     """
-    if not question.answerable:
-        return abstains(answer)
-    if abstains(answer):
-        return False
-    gold = figures(question.gold_answer)
+    silent = abstains(answer, language=language)
+    if silent or not question.answerable:
+        return silent and not question.answerable
+    locale = language.locale
+    gold = figures(question.gold_answer, locale=locale)
     if gold:
-        return gold <= figures(answer) <= gold | figures(question.text)
-    return set(words(question.gold_answer)) <= set(words(answer))
+        return gold <= figures(answer, locale=locale) <= gold | figures(question.text, locale=locale)
+    return _says_gold_words(answer, question, language)
 
 
-def contains_gold(answer: str, question: Question) -> bool:
+def contains_gold(answer: str, question: Question, *, language: Language = SPANISH) -> bool:
     """Tell whether an answer contains the gold figures or, where the gold has none, the gold words.
 
     Source
@@ -147,13 +152,13 @@ def contains_gold(answer: str, question: Question) -> bool:
     >>> contains_gold("20,5 % frente al 19,8 %", margin)
     True
     """
-    gold = figures(question.gold_answer)
+    gold = figures(question.gold_answer, locale=language.locale)
     if gold:
-        return gold <= figures(answer)
-    return set(words(question.gold_answer)) <= set(words(answer))
+        return gold <= figures(answer, locale=language.locale)
+    return _says_gold_words(answer, question, language)
 
 
-def faithful(answer: str, context: str, question: Question) -> bool | float:
+def faithful(answer: str, context: str, question: Question, *, language: Language = SPANISH) -> bool | float:
     """Tell whether every figure of an answer is in the context or the question.
 
     Parameters
@@ -180,9 +185,10 @@ def faithful(answer: str, context: str, question: Question) -> bool | float:
     >>> faithful("20,5 % [1]", "Margen | 20,5 %", margin), faithful("21 %", "Margen | 20,5 %", margin)
     (True, False)
     """
-    if abstains(answer):
+    if abstains(answer, language=language):
         return nan
-    return figures(answer) <= figures(context) | figures(question.text)
+    said, read, asked = (figures(text, locale=language.locale) for text in (answer, context, question.text))
+    return said <= read | asked
 
 
 def citation_precision(cited_chunks: Sequence[Chunk], question: Question) -> float:
@@ -210,3 +216,9 @@ def citation_precision(cited_chunks: Sequence[Chunk], question: Question) -> flo
         any(coverage([chunk], passage) >= COVERED_FROM for passage in question.gold_passages) for chunk in cited_chunks
     ]
     return sum(right) / len(right)
+
+
+def _says_gold_words(answer: str, question: Question, language: Language) -> bool:
+    """Tell whether all the words of the gold are among those of the answer."""
+    gold, said = (set(words(text, stop_words=language.stop_words)) for text in (question.gold_answer, answer))
+    return gold <= said

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from ragfin.chunking import Chunk
-from ragfin.text import words
+from ragfin.text import SPANISH_STOP_WORDS, words
 
 K1, B, EPSILON = 1.5, 0.75, 0.25  # the defaults of rank_bm25.BM25Okapi
 
@@ -51,6 +51,8 @@ class BM25Retriever:
     ----------
     chunks : sequence of Chunk
         What is searched; may be empty.
+    stop_words : frozenset of str, optional
+        Words that count nothing, as in `ragfin.text.words`; the lesson's Spanish ones unless told.
 
     Source
     ------
@@ -65,9 +67,10 @@ class BM25Retriever:
     [('Deuda neta de 12 millones.', 1.185)]
     """
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, chunks: Sequence[Chunk], *, stop_words: frozenset[str] = SPANISH_STOP_WORDS) -> None:
         self.chunks = list(chunks)
-        self._terms, self._weights = _term_weights(words(chunk.text) for chunk in self.chunks)
+        self.stop_words = stop_words
+        self._terms, self._weights = _term_weights(words(chunk.text, stop_words=stop_words) for chunk in self.chunks)
 
     def search(self, question: str, k: int = 3) -> list[Hit]:
         """Return the k best chunks of one question, best first; all of them when there are fewer."""
@@ -109,7 +112,10 @@ class BM25Retriever:
 
     def _score(self, questions: Sequence[str]) -> Iterator[Scores]:
         """Yield scores of the questions, some rows at a time; a row may be overwritten by the next ones."""
-        asked = [[term for word in words(text) if (term := self._terms.get(word)) is not None] for text in questions]
+        asked = [
+            [term for word in words(text, stop_words=self.stop_words) if (term := self._terms.get(word)) is not None]
+            for text in questions
+        ]
         if len(self.chunks) > _FEW_CHUNKS:
             yield from self._score_one_by_one(asked)
             return
