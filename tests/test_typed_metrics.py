@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from ragfin.corpus import Question
 from ragfin.figures import figures, read_figures
 from ragfin.metrics import contains_gold, exact, faithful
+from ragfin.typed_figures import read_with_headers
 from ragfin.typed_metrics import (
     contains_typed,
     disagreements,
     exact_typed,
     faithful_typed,
     gold_figure_faults,
-    read_with_headers,
 )
 
 TABLE = """| | 2023 (millones de EUR) | Margen (%) |

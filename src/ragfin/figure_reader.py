@@ -10,11 +10,11 @@ euros"): not "un millón doscientos mil", "tres veces", English number words, fr
 
 import re
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from ragfin import figure_grammar as grammar
+from ragfin.figure_calendar import iso_date, period
 
 Locale = Literal["es", "en"]
 
@@ -170,9 +170,9 @@ def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int)
     """Return the marks of one token of the grammar: one for most, several for ``1,2,3``, none for what is no figure."""
     kind = token.lastgroup
     if kind == "date":
-        return _entity(token, _iso_date(token[0], locale), "fecha")
+        return _entity(token, iso_date(token[0], locale), "fecha")
     if kind == "period":
-        return _entity(token, _period(token[0]), "periodo")
+        return _entity(token, period(token[0]), "periodo")
     if kind == "words":
         mark = _Mark(token.span(), token.start(), token.end(), _cardinal(token[0]))
         _take_scale_and_unit(mark, plain, before="")
@@ -391,52 +391,3 @@ def _cardinal(phrase: str) -> str:
     for word in words:
         total = max(total, 1) * 1000 if word == "mil" else total + grammar.NUMBER_WORDS[word]
     return str(total)
-
-
-def _iso_date(phrase: str, locale: Locale) -> str | None:
-    """Return a date in ISO form, ``--MM-DD`` without a year, None if the calendar has no such day."""
-    numbers = [int(number) for number in re.findall(r"\d+", phrase)]
-    if month := grammar.MONTH.search(phrase):
-        return _day(numbers[1] if len(numbers) > 1 else None, grammar.MONTHS[month[0][:3].lower()], numbers[0])
-    if numbers[0] > 31:
-        return _day(numbers[0], numbers[1], numbers[2])
-    first, second, year = numbers
-    european, american = _day(year, second, first), _day(year, first, second)
-    return (american or european) if locale == "en" else (european or american)
-
-
-def _day(year: int | None, month: int, day: int) -> str | None:
-    full = _full_year(2000 if year is None else year)
-    try:
-        iso = date(full, month, day).isoformat()
-    except ValueError:
-        return None
-    return f"-{iso[4:]}" if year is None else iso
-
-
-def _full_year(year: int) -> int:
-    return year if year > 99 else year + (2000 if year < 70 else 1900)
-
-
-def _period(phrase: str) -> str:
-    """Return a period in one spelling: 2022/23 is ``2022-2023``, 3T23 is ``2023-Q3``, December 2023 ``2023-12``."""
-    numbers = re.findall(r"\d+", phrase)
-    year, lowered = _full_year(int(numbers[-1])), phrase.lower()
-    if month := grammar.MONTH.match(phrase):
-        return f"{year}-{grammar.MONTHS[month[0][:3].lower()]:02d}"
-    if kind := grammar.PERIOD_KIND.search(lowered):
-        nth = next(n for n, words in grammar.NTH.items() if lowered.startswith(words))
-        return f"{year}-{grammar.PERIOD_LETTERS[kind[0]]}{nth}"
-    if lowered.startswith("fy"):
-        return str(year)
-    if part := re.match(r"(?:\d{4}[\s-]?)?(\d{0,2})([TQSHM])(\d?)", phrase):
-        nth_digits = part[1] or part[3]
-        year = year if part[1] or len(numbers[0]) < 4 else int(numbers[0])
-        return f"{year}-{nth_digits}M" if part[2] == "M" else f"{year}-{grammar.PERIOD_LETTERS[part[2]]}{nth_digits}"
-    first, last = numbers
-    if len(first) <= 2:
-        return f"{year}-{int(first):02d}"
-    if len(last) == 2 and 1 <= int(last) <= 12 and int(last) < int(first) % 100:
-        return f"{first}-{last}"
-    end = int(last) if len(last) == 4 else int(first) - int(first) % 100 + int(last)
-    return f"{first}-{end + 100 if end <= int(first) and len(last) == 2 else end}"
