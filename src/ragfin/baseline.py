@@ -83,4 +83,4 @@ def first_figure(chunk: Chunk, question_text: str) -> str:
         return line
     tokens = FIGURE_TOKEN.findall(CITATION.sub(" ", line))
     others = [token for token in tokens if not _YEAR.fullmatch(token)]
-    return (others or tokens or [line])[0]
+    return str((others or tokens or [line])[0])

@@ -11,13 +11,13 @@ import pandas as pd
 import pandera.pandas as pandera
 
 from ragfin.figures import FIGURE_TOKEN
+from ragfin.language import SPANISH, Language
 from ragfin.tables import Fault, Table
 from ragfin.text import words
 
 _YES = frozenset({"true", "1", "1.0", "sí", "si", "s", "yes", "y", "verdadero", "v"})
 _NO = frozenset({"false", "0", "0.0", "no", "n", "falso", "f"})
 _MISSING = frozenset({"nan", "NaN", "<NA>"})
-_ABSTENTION = "no consta"
 
 
 def as_offset(value: Any) -> int | None:
@@ -170,7 +170,9 @@ def passage_faults(passages: Table, lengths: Mapping[str, int]) -> Iterator[Faul
             yield passages.fault(position, problem, f"keep it within {inside}, in code points of the text")
 
 
-def question_faults(questions: Table, doc_ids: frozenset[str], passage_ids: frozenset[str]) -> Iterator[Fault]:
+def question_faults(
+    questions: Table, doc_ids: frozenset[str], passage_ids: frozenset[str], language: Language = SPANISH
+) -> Iterator[Fault]:
     """Yield the questions whose document or gold passages are unknown, or whose gold contradicts ``answerable``."""
     names = ("doc_id", "gold_answer", "answerable", "gold_passages")
     for position, (doc_id, gold, answerable, cell) in enumerate(_cells(questions, *names)):
@@ -197,10 +199,10 @@ def question_faults(questions: Table, doc_ids: frozenset[str], passage_ids: froz
             )
         if not isinstance(gold, str) or not _TEXT.holds(gold) or flag is None:
             continue
-        if flag != (_ABSTENTION not in gold.lower()):
+        if flag != (language.abstention.lower() not in gold.lower()):
             state = "answerable" if flag else "unanswerable"
             yield questions.fault(position, f"is {state} but its gold answer is {gold!r}", "correct one of the two")
-        elif not words(gold) and not FIGURE_TOKEN.search(gold):
+        elif not words(gold, stop_words=language.stop_words) and not FIGURE_TOKEN.search(gold):
             problem = f"gold_answer {gold!r} has no word and no figure"
             yield questions.fault(position, problem, "write an answer that can be looked up")
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ragfin import contract
+from ragfin.convert import read_folder
+from ragfin.language import Language
+from ragfin.quotes import QUOTE, QUOTE_ALIAS, resolve_quotes
+from ragfin.settings import Settings, SettingsError, load_settings
 from ragfin.tables import Fault, Table, find_table, read_table
 
 DATA_VARIABLE = "RAGFIN_DATA"
@@ -62,12 +66,19 @@ class Corpus:
 
     ``documents`` has ``doc_id, title, text``; ``passages`` has ``passage_id, doc_id, start, end`` (half-open, code
     points); ``questions`` has ``question_id, doc_id, question, gold_answer, kind, answerable, gold_passages`` (ids
-    joined by ``;``). Other columns of the files are kept.
+    joined by ``;``). Other columns of the files are kept. ``settings`` is what ``ragfin.toml`` beside the tables says;
+    without that file, as in the lesson.
     """
 
     documents: pd.DataFrame
     passages: pd.DataFrame
     questions: pd.DataFrame
+    settings: Settings = field(default_factory=Settings)
+
+    @cached_property
+    def language(self) -> Language:
+        """Stop words, abstention and notation of numbers, by the settings."""
+        return self.settings.spoken()
 
     def question(self, question_id: str) -> Question:
         """Return one question by its id, for example ``"QA105"``.
@@ -116,7 +127,9 @@ def load_corpus(folder: str | Path | None = None) -> Corpus:
 
     The files are ``documents``, ``passages`` and ``questions``, or the lesson's ``rag6_documentos``, ``rag6_pasajes``
     and ``rag6_preguntas``, each as Parquet, CSV (UTF-8) or JSON Lines, with English or the lesson's Spanish column
-    names.
+    names. Instead of the first there may be a folder ``documents`` of .md, .txt, .html and .pdf files
+    (`ragfin.convert`), and passages may have a ``quote`` instead of ``start`` and ``end`` (`ragfin.quotes`).
+    ``ragfin.toml`` beside them holds the settings (`ragfin.settings`).
 
     Parameters
     ----------
@@ -141,18 +154,24 @@ def load_corpus(folder: str | Path | None = None) -> Corpus:
     ragfin.corpus.CorpusError: the corpus has a fault: /no/such/folder: is not a folder; name the folder of the tables
     """
     folder = find_data(folder)
+    settings, unset = _settings(folder)
     contracts = (contract.DOCUMENTS, contract.PASSAGES, contract.QUESTIONS)
     tables = [_read(folder, expected) for expected in contracts]
+    texts = _texts(tables[0])
+    tables[1] = resolve_quotes(tables[1], texts)
     faults = [[*t.faults, *contract.column_faults(t, c)] for t, c in zip(tables, contracts, strict=True)]
-    documents, passages, questions = tables
+    _, passages, questions = tables
 
-    lengths = _lengths(documents)
+    lengths = {doc_id: len(text) for doc_id, text in texts.items()}
     passage_ids = frozenset(passages.frame.get("passage_id", pd.Series(dtype=object)).dropna().map(str))
     faults[1] += contract.passage_faults(passages, lengths)
-    faults[2] += contract.question_faults(questions, frozenset(lengths), passage_ids)
-    if any(faults):
-        raise CorpusError([fault for group in faults for fault in sorted(group, key=lambda fault: fault.row or 0)])
-    return Corpus(*(contract.typed(table, expected) for table, expected in zip(tables, contracts, strict=True)))
+    faults[2] += contract.question_faults(questions, frozenset(lengths), passage_ids, settings.spoken())
+    if unset or any(faults):
+        raise CorpusError(
+            [*unset, *(fault for group in faults for fault in sorted(group, key=lambda fault: fault.row or 0))]
+        )
+    frames = (contract.typed(table, expected) for table, expected in zip(tables, contracts, strict=True))
+    return Corpus(*frames, settings=settings)
 
 
 def find_data(folder: str | Path | None = None) -> Path:
@@ -182,11 +201,16 @@ def find_data(folder: str | Path | None = None) -> Path:
 def _read(folder: Path, expected: contract.Contract) -> Table:
     """Read one table of the folder under English names; a missing file is a fault."""
     path = find_table(folder, expected.stems)
+    if path is None and expected is contract.DOCUMENTS and (folder / expected.stems[0]).is_dir():
+        return read_folder(folder / expected.stems[0])
     if path is None:
         name = expected.stems[0] + expected.extension
         repair = f"put it in {folder} ({expected.stems[1]}{expected.extension} also does)"
         return Table(name, pd.DataFrame(), [], [Fault(name, None, "file is missing", repair)])
-    return contract.with_english_names(read_table(path), expected)
+    table = contract.with_english_names(read_table(path), expected)
+    if expected is contract.PASSAGES and QUOTE not in table.frame:
+        table = Table(table.file, table.frame.rename(columns={QUOTE_ALIAS: QUOTE}), table.rows, table.faults)
+    return table
 
 
 def _records(frame: pd.DataFrame, expected: contract.Contract) -> Iterator[tuple[Any, ...]]:
@@ -194,9 +218,17 @@ def _records(frame: pd.DataFrame, expected: contract.Contract) -> Iterator[tuple
     return zip(*(frame[name].tolist() for name in expected.columns), strict=True)
 
 
-def _lengths(documents: Table) -> dict[str, int]:
-    """Return the number of code points of each document whose id and text can be read."""
+def _settings(folder: Path) -> tuple[Settings, tuple[Fault, ...]]:
+    """Return the settings of a folder, or the lesson's and what is wrong with its own."""
+    try:
+        return load_settings(folder), ()
+    except SettingsError as error:
+        return Settings(), error.faults
+
+
+def _texts(documents: Table) -> dict[str, str]:
+    """Return the text of each document whose id and text can be read."""
     if not {"doc_id", "text"} <= set(documents.frame.columns):
         return {}
     pairs = zip(documents.frame["doc_id"], documents.frame["text"], strict=True)
-    return {doc_id: len(text) for doc_id, text in pairs if isinstance(doc_id, str) and isinstance(text, str)}
+    return {doc_id: text for doc_id, text in pairs if isinstance(doc_id, str) and isinstance(text, str)}

@@ -81,7 +81,7 @@ def read_table(path: Path) -> Table:
     except (OSError, pa.ArrowException) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return _unreadable(path.name, None, f"cannot be read ({reason})", "write the file again")
-    text, faults = _decode(path.name, data)
+    text, faults = decode(path.name, data)
     read = _read_csv if path.suffix == ".csv" else _read_jsonl
     table = read(path.name, text)
     return Table(table.file, table.frame, table.rows, faults + table.faults)
@@ -164,7 +164,7 @@ def _plain(value: Any) -> Any:
     return value if text is None else _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _decode(file: str, data: bytes) -> tuple[str, list[Fault]]:
+def decode(file: str, data: bytes) -> tuple[str, list[Fault]]:
     """Return the text of a file, and a fault for each line that is not UTF-8."""
     try:
         return data.decode("utf-8-sig"), []
