@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import itertools
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -255,6 +256,7 @@ def load(weights: Weights, dtype: Dtype = "float32") -> LoadedModel:
     LoadedModel
         In evaluation mode.
     """
+    patient_threads()
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -296,6 +298,16 @@ def unpack_gguf(weights: Weights) -> Path:
     except OSError as error:
         raise ModelError(f"cannot unpack {weights.path.name} to {target}: {error.strerror or error}") from None
     return target
+
+
+def patient_threads() -> None:
+    """Let OpenMP's threads sleep while they wait, unless the environment says otherwise.
+
+    By default they spin. Where another process takes one of the cores, every one of the thousands of small parallel
+    steps of decoding then waits for the scheduler: 2.7 s a token were measured instead of 0.2. It acts only before
+    torch is imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @contextmanager
