@@ -5,7 +5,9 @@ data contract never gets here: `ragfin.load_corpus` refuses it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 from ragfin.chunking import Chunk, Span, blocks, chunk_corpus
@@ -45,13 +47,13 @@ def gold_faults(corpus: Corpus) -> list[GoldFault]:
     list of GoldFault
         In file order; empty for a sound corpus.
     """
-    texts = _texts(corpus)
+    texts, locale = _texts(corpus), corpus.language.locale
     found = []
     for question in corpus:
         if not question.answerable or question.kind in COMPUTED_KINDS:
             continue
         gold = "\n".join(texts[p.doc_id][p.start : p.end] for p in question.gold_passages)
-        if missing := figures(question.gold_answer) - figures(gold):
+        if missing := figures(question.gold_answer, locale=locale) - figures(gold, locale=locale):
             found.append(GoldFault(question.id, tuple(sorted(missing))))
     return found
 
@@ -69,7 +71,9 @@ def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict
     Returns
     -------
     dict
-        ``n_documents``, ``n_passages``, ``n_questions``, ``n_unanswerable``, ``n_chunks``.
+        ``n_documents``, ``n_passages``, ``n_questions``, ``n_unanswerable``, ``n_chunks``. ``document_chars``:
+        smallest, median and largest size of a document and their sum, in code points. ``by_kind``: questions of each
+        kind, by name.
         ``share_in_no_chunk``: visible (not white space) code points that are in no chunk, of all visible ones;
         ``share_headings``: heading lines, of all visible ones (no chunk holds them, but their words are in the
         headers). ``under_heading``: text directly under a heading without a blank line, in no chunk, as places.
@@ -80,7 +84,7 @@ def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict
         ``gold_faults``: what `gold_faults` returns. Shares are None without text or gold.
     """
     if chunks is None:
-        chunks = chunk_corpus(corpus)
+        chunks = chunk_corpus(corpus, corpus.settings.max_chars)
     texts, by_doc = _texts(corpus), _by_document(chunks)
     visible = outside = headings = 0
     under_heading = []
@@ -95,6 +99,7 @@ def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict
                 headings += _visible(text, [(start, stop)])
                 if text[stop:end].strip():
                     under_heading.append(Place(doc_id, stop + 1, end))
+    sizes = [len(text) for text in texts.values()]
     gold = list(dict.fromkeys(passage for question in corpus for passage in question.gold_passages))
     cut = [p for p in gold if 0 < max((coverage([c], p) for c in by_doc.get(p.doc_id, [])), default=0) < 1]
     return {
@@ -103,6 +108,13 @@ def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict
         "n_questions": len(corpus),
         "n_unanswerable": sum(not question.answerable for question in corpus),
         "n_chunks": len(chunks),
+        "document_chars": {
+            "min": min(sizes, default=0),
+            "median": median(sizes) if sizes else 0,
+            "max": max(sizes, default=0),
+            "sum": sum(sizes),
+        },
+        "by_kind": dict(sorted(Counter(question.kind for question in corpus).items())),
         "share_in_no_chunk": outside / visible if visible else None,
         "share_headings": headings / visible if visible else None,
         "under_heading": under_heading,

@@ -170,8 +170,8 @@ def load_corpus(folder: str | Path | None = None) -> Corpus:
         raise CorpusError(
             [*unset, *(fault for group in faults for fault in sorted(group, key=lambda fault: fault.row or 0))]
         )
-    frames = (contract.typed(table, expected) for table, expected in zip(tables, contracts, strict=True))
-    return Corpus(*frames, settings=settings)
+    frames = [contract.typed(table, expected) for table, expected in zip(tables, contracts, strict=True)]
+    return Corpus(frames[0], frames[1], frames[2], settings)
 
 
 def find_data(folder: str | Path | None = None) -> Path:

@@ -6,6 +6,7 @@ how many questions they are over, how many they do not apply to, and how many fa
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from itertools import chain
 from math import nan
 from typing import Any, NamedTuple, Protocol
@@ -17,8 +18,9 @@ from ragfin.abstention import Abstention, CrossValidated, abstention, auc, cross
 from ragfin.checks import corpus_report, gold_faults, lesson_sample
 from ragfin.chunking import Chunk
 from ragfin.comparison import Comparison, compare_pairs, comparison, comparison_table, format_interval
-from ragfin.corpus import Question
+from ragfin.corpus import Corpus, Question
 from ragfin.extraction import baseline_report, baseline_rows, evaluate_baseline
+from ragfin.language import SPANISH, Language
 from ragfin.links import LINKS, MEASURES, as_frame, failed_link
 from ragfin.metrics import abstains, citation_precision, contains_gold, exact, faithful, question_coverage
 from ragfin.stats import Interval, bootstrap_mean, wilson
@@ -81,6 +83,7 @@ def evaluate(
     system: str = "",
     executor: Executor | None = None,
     block: int = 64,
+    language: Language | None = None,
 ) -> pd.DataFrame:
     """Measure answers: one row per answer, in the order of the answers.
 
@@ -104,6 +107,8 @@ def evaluate(
         Process pool, Dask's ``client.get_executor(pure=False)``, MPI pool. Same rows as without.
     block : int, optional
         Number of answers that are shipped to the executor at a time.
+    language : Language, optional
+        By default that of the corpus, when ``questions`` is one, else Spanish.
 
     Returns
     -------
@@ -119,6 +124,8 @@ def evaluate(
     ValueError
         An answer to an unknown question, or two answers to one question.
     """
+    if language is None:
+        language = questions.language if isinstance(questions, Corpus) else SPANISH
     known = {question.id: question for question in questions}
     tasks, seen = [], set()
     for answer in answers:
@@ -130,7 +137,8 @@ def evaluate(
         context = tuple(contexts.get(answer.question_id, ()))
         tasks.append(_Task(known[answer.question_id], answer.text, tuple(answer.cited), answer.finish, context))
     blocks = [tasks[i : i + block] for i in range(0, len(tasks), block)]
-    rows = chain.from_iterable(map(_rows, blocks) if executor is None else executor.map(_rows, blocks))
+    measure = partial(_rows, language=language)
+    rows = chain.from_iterable(map(measure, blocks) if executor is None else executor.map(measure, blocks))
     return as_frame([{**row, "system": system} for row in rows])
 
 
@@ -191,19 +199,19 @@ def failures_by_link(rows: pd.DataFrame, by: str | Sequence[str] = "system") -> 
     return counts.reindex(columns=pd.Index(LINKS, name="failed_link"), fill_value=0)
 
 
-def _rows(tasks: Sequence[_Task]) -> list[dict[str, Any]]:
+def _rows(tasks: Sequence[_Task], language: Language) -> list[dict[str, Any]]:
     """Measure a block of answers."""
-    return [_row(task) for task in tasks]
+    return [_row(task, language) for task in tasks]
 
 
-def _row(task: _Task) -> dict[str, Any]:
+def _row(task: _Task, language: Language) -> dict[str, Any]:
     """Measure one answer."""
     question, text, cited, finish, context = task
-    failed, silent = finish == "failed", abstains(text)
+    failed, silent = finish == "failed", abstains(text, language=language)
     chunks = [] if silent else [context[number - 1] for number in cited if 1 <= number <= len(context)]
     covered, citation = question_coverage(context, question), citation_precision(chunks, question)
-    right = exact(text, question)
-    grounded = faithful(text, "\n".join(chunk.text for chunk in context), question)
+    right = exact(text, question, language=language)
+    grounded = faithful(text, "\n".join(chunk.text for chunk in context), question, language=language)
     row = {
         "question_id": question.id,
         "kind": question.kind,
@@ -213,7 +221,7 @@ def _row(task: _Task) -> dict[str, Any]:
         "failed": failed,
         "coverage": covered,
         "exact": float(right),
-        "contains_gold": float(contains_gold(text, question)) if question.answerable else nan,
+        "contains_gold": float(contains_gold(text, question, language=language)) if question.answerable else nan,
         "faithful": float(grounded),
         "citation": citation,
         "cites": float(bool(chunks)) if question.answerable else nan,

@@ -5,6 +5,7 @@ It invents nothing, so it is always faithful, and it always cites chunk 1. The r
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def baseline_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> di
     The lesson's table of the extractive baseline.
     """
     if chunks is None:
-        chunks = chunk_corpus(corpus)
+        chunks = chunk_corpus(corpus, corpus.settings.max_chars)
     rows = baseline_rows(corpus, chunks)
     answerable, unanswerable = rows[rows["answerable"]], rows[~rows["answerable"]]
     threshold = _or_none(median_threshold(unanswerable["score"]))
@@ -83,7 +84,7 @@ def baseline_rows(corpus: Corpus, chunks: Sequence[Chunk], *, retriever: Retriev
     chunks : sequence of Chunk
         What to search.
     retriever : Retriever, optional
-        Another than BM25 over the chunks.
+        Another than BM25 over the chunks, whose words are those of the corpus's language.
 
     Returns
     -------
@@ -91,16 +92,16 @@ def baseline_rows(corpus: Corpus, chunks: Sequence[Chunk], *, retriever: Retriev
         ``question_id, kind, answerable, score`` (of the best chunk), ``best_line``, ``chunk, line`` (contains the
         gold), ``line_exact``, ``citation`` and ``coverage``, ``coverage_at_1``, ``_2``, ``_3``, ``_5``. In file order.
     """
-    questions = list(corpus)
+    questions, language = list(corpus), corpus.language
     texts = [question.text for question in questions]
     if retriever is None:
-        found = BM25Retriever(chunks).search_many(texts, k=max(COVERAGE_AT))
+        found = BM25Retriever(chunks, stop_words=language.stop_words).search_many(texts, k=max(COVERAGE_AT))
     else:
         found = [retriever.search(text, k=max(COVERAGE_AT)) for text in texts]
     rows = []
     for question, hits in zip(questions, found, strict=True):
         best = [hit.chunk for hit in hits[:1]]
-        line = best_line(best[0], question.text) if best else ""
+        line = best_line(best[0], question.text, stop_words=language.stop_words) if best else ""
         at = {k: question_coverage([hit.chunk for hit in hits[:k]], question) for k in COVERAGE_AT}
         rows.append(
             {
@@ -110,9 +111,9 @@ def baseline_rows(corpus: Corpus, chunks: Sequence[Chunk], *, retriever: Retriev
                 "score": hits[0].score if hits else 0.0,
                 "best_line": line,
                 "coverage": at[K],
-                "chunk": float(contains_gold(best[0].body if best else "", question)),
-                "line": float(contains_gold(line, question)),
-                "line_exact": float(exact(line, question)),
+                "chunk": float(contains_gold(best[0].body if best else "", question, language=language)),
+                "line": float(contains_gold(line, question, language=language)),
+                "line_exact": float(exact(line, question, language=language)),
                 "citation": citation_precision(best, question),
                 **{f"coverage_at_{k}": at[k] for k in COVERAGE_AT},
             }
@@ -150,16 +151,18 @@ def evaluate_baseline(
     DataFrame
         The columns of `ragfin.evaluation.evaluate`, and ``score`` and those of `baseline_rows` that are not among them.
     """
-    rows = baseline_rows(corpus, chunk_corpus(corpus) if chunks is None else chunks)
+    if chunks is None:
+        chunks = chunk_corpus(corpus, corpus.settings.max_chars)
+    rows = baseline_rows(corpus, chunks)
     if threshold is None:
         threshold = median_threshold(rows.loc[~rows["answerable"], "score"])
     silent = rows["score"] < threshold
     answerable = rows["answerable"]
     rows["system"] = system
-    rows["answer"] = rows["best_line"].mask(silent, "No consta.")
+    rows["answer"] = rows["best_line"].mask(silent, corpus.language.abstaining_answer)
     rows["cited"] = [(1,)] * len(rows)
     rows["failed"] = False
-    rows["abstains"] = (silent | rows["best_line"].map(abstains)).astype(float)
+    rows["abstains"] = (silent | rows["best_line"].map(partial(abstains, language=corpus.language))).astype(float)
     rows["exact"] = rows["line_exact"].mask(silent, (~answerable).astype(float))
     rows["contains_gold"] = rows["line"].where(answerable)
     rows["chunk"] = rows["chunk"].where(answerable)
