@@ -6,6 +6,7 @@ It does not compute rates: intervals come from `ragfin.stats`, rows from `ragfin
 """
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -314,10 +315,20 @@ def save(figure: Figure, path: str | Path, *, formats: Sequence[str] = ("png", "
     return written
 
 
+class _ShownFigure(Figure):
+    """A figure that a notebook shows as an image without pyplot, the same bytes every time."""
+
+    def _repr_png_(self) -> bytes:
+        image = BytesIO()
+        with mpl.rc_context(_STYLE):
+            self.savefig(image, format="png", metadata={"Software": None}, bbox_inches="tight")
+        return image.getvalue()
+
+
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a figure with one axes in the lesson's style."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = _ShownFigure(figsize=(width, height), layout="constrained")
         return figure, figure.add_subplot()
 
 
