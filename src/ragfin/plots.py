@@ -7,12 +7,13 @@ It does not compute rates: intervals come from `ragfin.stats`, rows from `ragfin
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as PlainFigure
 from matplotlib.ticker import FuncFormatter
 
 from ragfin.chunking import Chunk
@@ -39,6 +40,16 @@ _STYLE: Any = {
     "hatch.linewidth": 0.6,
     "figure.dpi": 110,
 }
+
+
+class Figure(PlainFigure):
+    """A figure that a notebook shows as an image without pyplot, the same bytes every time."""
+
+    def _repr_png_(self) -> bytes:
+        image = BytesIO()
+        with mpl.rc_context(_STYLE):
+            self.savefig(image, format="png", metadata={"Software": None}, bbox_inches="tight")
+        return image.getvalue()
 
 
 def intervals(
@@ -315,20 +326,24 @@ def save(figure: Figure, path: str | Path, *, formats: Sequence[str] = ("png", "
     return written
 
 
-class _ShownFigure(Figure):
-    """A figure that a notebook shows as an image without pyplot, the same bytes every time."""
+class _Shown(Figure):
+    """A figure that notebooks show without pyplot and its global state, the same bytes every time."""
+
+    def __repr__(self) -> str:
+        """Return the size alone."""
+        return f"<Figure {self.get_figwidth():.1f} x {self.get_figheight():.1f} in>"
 
     def _repr_png_(self) -> bytes:
-        image = BytesIO()
+        stream = BytesIO()
         with mpl.rc_context(_STYLE):
-            self.savefig(image, format="png", metadata={"Software": None}, bbox_inches="tight")
-        return image.getvalue()
+            self.savefig(stream, format="png", dpi=110, metadata={"Software": None}, bbox_inches="tight")
+        return stream.getvalue()
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a figure with one axes in the lesson's style."""
     with mpl.rc_context(_STYLE):
-        figure = _ShownFigure(figsize=(width, height), layout="constrained")
+        figure = _Shown(figsize=(width, height), layout="constrained")
         return figure, figure.add_subplot()
 
 
