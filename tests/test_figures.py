@@ -105,6 +105,11 @@ def test_no_text_raises(text: str) -> None:
     assert figures(text) == by_the_rule(text)
 
 
+@given(st.text(alphabet="0123456789.,[] -%a", max_size=60))
+def test_english_notation_is_the_same_rule_with_the_marks_swapped(text: str) -> None:
+    assert figures(text, locale="en") == by_the_rule(text.translate(str.maketrans(".,", ",.")))
+
+
 def test_more_digits_than_a_float_holds_are_infinite() -> None:
     assert figures("9" * 400) == {math.inf}
     assert figures("[" + "9" * 400 + "]") == set()

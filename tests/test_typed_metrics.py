@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ragfin.corpus import Question
 from ragfin.figures import figures, read_figures
+from ragfin.language import ENGLISH
 from ragfin.metrics import contains_gold, exact, faithful
 from ragfin.typed_figures import read_with_headers
 from ragfin.typed_metrics import (
@@ -187,6 +188,16 @@ def test_an_answer_copied_from_the_gold_is_exact_and_faithful(gold: str) -> None
     if read_figures(gold) or not figures(gold):
         assert exact_typed(gold, question)
         assert faithful_typed(gold, gold, question)
+
+
+def test_another_language_has_its_notation_and_its_abstention() -> None:
+    question = asked("1,234.5 million dollars", "How much?")
+    table = "| | Sales ($ million) |\n|---|---|\n| 2023 | 1,234.5 |"
+    assert exact_typed("$1,234.5 million in 2023", question, language=ENGLISH)
+    assert not exact_typed("$1.2345 million", question, language=ENGLISH)
+    assert faithful_typed("1,234.5 million", table, question, language=ENGLISH)
+    assert isnan(faithful_typed(ENGLISH.abstention, table, question, language=ENGLISH))
+    assert gold_figure_faults(question, ["Sales were 1,234.5 million dollars."], language=ENGLISH) == []
 
 
 def test_huge_figures_are_compared() -> None:

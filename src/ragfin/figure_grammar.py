@@ -264,7 +264,7 @@ TOKEN = _rx(
     rf"""
     (?m:(?P<numbering>{_NUMBERING}))
   | (?P<citation>{_CITATION})
-  | (?<!\w)(?=\w|\()(?:(?<!\w[.,])(?:
+  | (?<!\w)(?=\w|\((?:UE|CE|EU|EC))(?:(?<!\w[.,])(?:
       (?P<reference>(?!\d)(?:{_REFERENCE})|\d{{2,4}}/\d{{1,4}}/(?:UE|CE|CEE|EU|EC)(?!\w))
     | (?P<index>(?!\d)(?:{_INDEX})|\d{{1,2}}-\d{{1,2}}(?:\s(?:años|years|yr))?(?=\s(?:UCITS|ETF)))
     | (?P<date>{_DATE})

@@ -11,19 +11,15 @@ euros"): not "un millón doscientos mil", "tres veces", English number words, fr
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ragfin import figure_grammar as grammar
 from ragfin.figure_calendar import iso_date, period
-
-Locale = Literal["es", "en"]
+from ragfin.figure_digits import THOUSANDS_MARK, Locale, cardinal, read_digits, scaled, shifted
 
 CALENDAR_UNITS = frozenset({"año", "fecha", "periodo"})
 CURRENCIES = frozenset(grammar.BEFORE.groupindex)
 
-_GROUPS = {mark: re.compile(rf"[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mark in ".,"}
-_SPACE_OR_APOSTROPHE = re.compile("[ \u00a0']")
-_THOUSANDS_MARK = {"es": ".", "en": ","}
 _YEARS = range(1900, 2101)
 _NEXT = re.compile(r"\s?\d")
 _PERCENT = re.compile(r"\s?%")
@@ -103,7 +99,7 @@ def read_figures(text: str, locale: Locale = "es") -> list[Figure]:
     >>> read_figures("1.234")[0].ambiguous, str(read_figures("1.234")[0].other)
     (True, '1.234')
     """
-    if locale not in _THOUSANDS_MARK:
+    if locale not in THOUSANDS_MARK:
         raise ValueError(f"locale {locale!r} is not one of the notations read: use 'es' or 'en'")
     plain = grammar.fold(text)
     marks: list[_Mark] = []
@@ -154,18 +150,6 @@ def _in_class(figure: Figure, other: Figure) -> Decimal | str:
     return str(figure.value) if figure.unit in CALENDAR_UNITS else figure.value
 
 
-def shifted(value: Decimal, power: int) -> Decimal:
-    """Return a value times a power of ten, exactly, whatever its number of digits.
-
-    Examples
-    --------
-    >>> shifted(Decimal("7"), -2)
-    Decimal('0.07')
-    """
-    sign, digits, exponent = value.as_tuple()
-    return Decimal((sign, digits, int(exponent) + power))
-
-
 def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
     """Return the marks of one token of the grammar: one for most, several for ``1,2,3``, none for what is no figure."""
     kind = token.lastgroup
@@ -174,7 +158,7 @@ def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int)
     if kind == "period":
         return _entity(token, period(token[0]), "periodo")
     if kind == "words":
-        mark = _Mark(token.span(), token.start(), token.end(), _cardinal(token[0]))
+        mark = _Mark(token.span(), token.start(), token.end(), cardinal(token[0]))
         _take_scale_and_unit(mark, plain, before="")
         return [mark]
     if kind == "number":
@@ -188,7 +172,7 @@ def _entity(token: re.Match[str], value: str | None, unit: str) -> list[_Mark]:
 
 def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
     digits, (start, end) = token["digits"], token.span("digits")
-    reading = _read_digits(digits, locale)
+    reading = read_digits(digits, locale)
     if reading is None:
         separate = re.finditer(r"\d+", digits) if "." not in digits else ()
         return [_Mark((start + m.start(), start + m.end()), start + m.start(), start + m.end(), m[0]) for m in separate]
@@ -301,27 +285,6 @@ def _take_rest(mark: _Mark, plain: str, digits: str) -> bool:
     return physical is not None and (not following.isupper() or len(physical[0]) > 1)
 
 
-def _read_digits(digits: str, locale: Locale) -> tuple[str, str | None] | None:
-    """Return digits as Python writes them with their other reading, or None if their groups are irregular."""
-    spaced = _SPACE_OR_APOSTROPHE.sub("", digits)
-    periods, commas = spaced.count("."), spaced.count(",")
-    if "'" in digits and len(digits) - digits.rfind("'") <= 3:
-        return digits.replace("'", "."), None
-    if spaced != digits or not (periods or commas):
-        return spaced.replace(",", "."), None
-    if periods and commas:
-        decimal, group = (",", ".") if spaced.rfind(",") > spaced.rfind(".") else (".", ",")
-        whole, _, fraction = spaced.rpartition(decimal)
-        return (f"{whole.replace(group, '')}.{fraction}", None) if _GROUPS[group].fullmatch(whole) else None
-    mark = "." if periods else ","
-    grouped, dotted = spaced.replace(mark, ""), spaced.replace(mark, ".")
-    if not _GROUPS[mark].fullmatch(spaced):
-        return (dotted, None) if periods + commas == 1 else None
-    if periods + commas > 1:
-        return grouped, None
-    return (grouped, dotted) if mark == _THOUSANDS_MARK[locale] else (dotted, grouped)
-
-
 def _share(marks: list[_Mark], plain: str) -> None:
     """Give unit and scale to the other end of a range, and to the members of "3, 4 y 5 millones"."""
     for left, right in zip(reversed(marks[:-1]), reversed(marks[1:]), strict=True):
@@ -361,33 +324,10 @@ def _figure(mark: _Mark) -> Figure:
         return Figure(mark.digits, mark.unit, mark.span)
     if mark.yearlike and not (mark.unit or mark.scale or mark.negative):
         return Figure(Decimal(mark.digits), "año", mark.span)
-    value, other = _scaled(mark.digits, mark.scale, mark.negative), None
+    value, other = scaled(mark.digits, mark.scale, mark.negative), None
     if mark.other is not None:
-        other = _scaled(mark.other, mark.scale, mark.negative)
+        other = scaled(mark.other, mark.scale, mark.negative)
     elif mark.other_scale is not None:
-        other = _scaled(mark.digits, mark.other_scale, mark.negative)
+        other = scaled(mark.digits, mark.other_scale, mark.negative)
     place = mark.scale - len(mark.digits.partition(".")[2])
     return Figure(value, mark.unit, mark.span, other is not None, other, mark.scale, place)
-
-
-def _scaled(digits: str, scale: int, negative: bool) -> Decimal:
-    """Return digits times a power of ten, written out in full: no exponent in its string."""
-    whole, _, fraction = digits.partition(".")
-    if scale < 0:
-        whole, fraction = whole.zfill(1 - scale)[:scale], whole.zfill(1 - scale)[scale:] + fraction
-    elif scale:
-        whole, fraction = whole + fraction[:scale].ljust(scale, "0"), fraction[scale:]
-    return Decimal(f"{'-' if negative else ''}{whole}{'.' if fraction else ''}{fraction}")
-
-
-def _cardinal(phrase: str) -> str:
-    """Return the number that Spanish cardinal words say: "treinta y dos mil" is 32000, "medio" is 0.5."""
-    total = 0
-    words = [word for word in grammar.bare(phrase).split() if word != "y"]
-    if words[-1] == "medio":
-        return "0.5"
-    if len(words) > 1 and words[0] in ("un", "una"):
-        del words[0]
-    for word in words:
-        total = max(total, 1) * 1000 if word == "mil" else total + grammar.NUMBER_WORDS[word]
-    return str(total)

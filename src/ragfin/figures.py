@@ -6,7 +6,8 @@ For the lesson a figure is a number without sign, unit or scale; the rule here i
 
 import re
 
-from ragfin.figure_reader import Figure, Locale, read_figures, same_figure
+from ragfin.figure_digits import Locale
+from ragfin.figure_reader import Figure, read_figures, same_figure
 
 __all__ = ["CITATION", "FIGURE_TOKEN", "Figure", "figures", "read_figures", "same_figure"]
 

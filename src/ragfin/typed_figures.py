@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 
 from ragfin import figure_grammar as grammar
-from ragfin.figure_reader import CALENDAR_UNITS, Figure, read_figures, same_unit, shifted
+from ragfin.figure_digits import Locale, shifted
+from ragfin.figure_reader import CALENDAR_UNITS, Figure, read_figures, same_unit
 
 _EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 _SENTENCE_END = re.compile(r"[.;?!]\s|\n")
@@ -30,7 +31,7 @@ _BEFORE_CLAUSE, _AFTER_CLAUSE = 100, 25
 _UNIT_STARTS = re.compile(r"^\s*|\(\s*(?:en\s)?|,\s*(?:en\s)?|\ben\s")
 
 
-def read_with_headers(text: str) -> list[Figure]:
+def read_with_headers(text: str, locale: Locale = "es") -> list[Figure]:
     """Return the typed figures of a text, in which bare table cells take unit and scale from their headers.
 
     In a pipe table the row label's unit comes first, then the column header's: ``| Ventas (millones de EUR) |``.
@@ -43,7 +44,7 @@ def read_with_headers(text: str) -> list[Figure]:
     cells = list(_cells_with_units(text))
     starts = [start for start, _, _, _ in cells]
     found = []
-    for figure in read_figures(text):
+    for figure in read_figures(text, locale):
         at = bisect_right(starts, figure.span[0]) - 1
         if at >= 0 and figure.span[1] <= cells[at][1] and _open(figure) and isinstance(figure.value, Decimal):
             _, _, scale, unit = cells[at]
@@ -58,7 +59,7 @@ Signed = tuple[Figure, bool]
 
 
 def signed(found: Iterable[Figure], text: str) -> Iterator[Signed]:
-    """Yield each figure of a text with whether a word of decrease or payment in its clause carries the sign.
+    """Yield each figure found in a text with whether a word of decrease or payment in its clause carries the sign.
 
     Examples
     --------
@@ -176,8 +177,9 @@ def _header_type(cell: str) -> tuple[int, str]:
     """Return scale and unit that a header cell announces: "Ventas (millones de USD)" is 6 and USD."""
     announced = (0, "")
     for place in _UNIT_STARTS.finditer(cell):
-        scale = grammar.SCALE.match(cell, place.end())
-        unit = grammar.UNIT.match(cell, scale.end() if scale else place.end())
+        before = grammar.BEFORE.match(cell, place.end())
+        scale = grammar.SCALE.match(cell, before.end() if before else place.end())
+        unit = before or grammar.UNIT.match(cell, scale.end() if scale else place.end())
         power = next((grammar.POWERS[k] for k, v in scale.groupdict().items() if v and k != "half"), 0) if scale else 0
         if unit or (scale and place[0].strip()):
             name = str(unit.lastgroup) if unit else ""

@@ -18,8 +18,10 @@ from math import isnan, nan
 from typing import NamedTuple
 
 from ragfin.corpus import Question
+from ragfin.figure_digits import Locale
 from ragfin.figure_reader import CALENDAR_UNITS, Figure, read_figures
 from ragfin.figures import figures
+from ragfin.language import SPANISH, Language
 from ragfin.metrics import abstains, contains_gold, exact, faithful
 from ragfin.text import words
 from ragfin.typed_figures import SIGN_WORDS, Signed, agree, near_miss, read_with_headers, signed, spell
@@ -35,7 +37,7 @@ class Disagreement(NamedTuple):
     reason: str
 
 
-def exact_typed(answer: str, question: Question) -> bool:
+def exact_typed(answer: str, question: Question, *, language: Language = SPANISH) -> bool:
     """Tell whether an answer is exactly the gold one, with units, scale and sign.
 
     As the lesson's ``exact``, but figures are typed, and years and dates in the answer are not foreign. Years and dates
@@ -47,6 +49,8 @@ def exact_typed(answer: str, question: Question) -> bool:
         The text of the answer; any string.
     question : Question
         Its ``gold_answer``, ``text`` and ``answerable`` are read.
+    language : Language, optional
+        Decides the notation of figures, the phrase that abstains and the stop words; Spanish by default.
 
     Returns
     -------
@@ -59,11 +63,13 @@ def exact_typed(answer: str, question: Question) -> bool:
     (True, False)
     """
     if not question.answerable:
-        return abstains(answer)
-    return not abstains(answer) and contains_typed(answer, question) and not _foreign_to_gold(answer, question)
+        return abstains(answer, language=language)
+    if abstains(answer, language=language) or not contains_typed(answer, question, language=language):
+        return False
+    return not _foreign_to_gold(answer, question, language.locale)
 
 
-def contains_typed(answer: str, question: Question) -> bool:
+def contains_typed(answer: str, question: Question, *, language: Language = SPANISH) -> bool:
     """Tell whether an answer contains the gold figures, typed, or, where the gold has none, the gold words.
 
     Examples
@@ -72,14 +78,15 @@ def contains_typed(answer: str, question: Question) -> bool:
     >>> contains_typed("Fueron 1.473 millones de dólares", sales), contains_typed("1.472,9 miles de dólares", sales)
     (True, False)
     """
-    gold = _required(question)
+    gold = _required(question, language.locale)
     if not gold:
-        return set(words(question.gold_answer)) <= set(words(answer))
-    said = list(signed(read_figures(answer), answer))
+        wanted, said_words = (set(words(t, stop_words=language.stop_words)) for t in (question.gold_answer, answer))
+        return wanted <= said_words
+    said = _read(answer, language.locale)
     return all(any(agree(g, s) for s in said) for g in gold)
 
 
-def faithful_typed(answer: str, context: str, question: Question) -> bool | float:
+def faithful_typed(answer: str, context: str, question: Question, *, language: Language = SPANISH) -> bool | float:
     """Tell whether every figure of an answer, years and dates aside, agrees with one of the context or the question.
 
     Parameters
@@ -103,12 +110,12 @@ def faithful_typed(answer: str, context: str, question: Question) -> bool | floa
     >>> faithful_typed("3,2 millones de euros", table, debt), faithful_typed("3,2 miles de euros", table, debt)
     (True, False)
     """
-    if abstains(answer):
+    if abstains(answer, language=language):
         return nan
-    return not _unsupported(answer, context, question)
+    return not _unsupported(answer, context, question, language.locale)
 
 
-def gold_figure_faults(question: Question, passage_texts: Sequence[str]) -> list[str]:
+def gold_figure_faults(question: Question, passage_texts: Sequence[str], *, language: Language = SPANISH) -> list[str]:
     """Return what is wrong between the figures of a gold answer and its passages: value, unit or sign.
 
     Parameters
@@ -132,9 +139,9 @@ def gold_figure_faults(question: Question, passage_texts: Sequence[str]) -> list
     """
     if not question.answerable:
         return []
-    held = [pair for text in passage_texts for pair in signed(read_with_headers(text), text)]
+    held = [pair for text in passage_texts for pair in signed(read_with_headers(text, language.locale), text)]
     faults = []
-    for figure, free in _required(question):
+    for figure, free in _required(question, language.locale):
         if not any(agree((figure, free), other) for other in held):
             start, end = figure.span
             near = near_miss(figure, [other for other, _ in held])
@@ -143,7 +150,7 @@ def gold_figure_faults(question: Question, passage_texts: Sequence[str]) -> list
     return faults
 
 
-def disagreements(rows: Iterable[tuple[Question, str, str]]) -> list[Disagreement]:
+def disagreements(rows: Iterable[tuple[Question, str, str]], *, language: Language = SPANISH) -> list[Disagreement]:
     """Return where the lesson's rule and the typed one part, with the reason.
 
     Parameters
@@ -164,66 +171,80 @@ def disagreements(rows: Iterable[tuple[Question, str, str]]) -> list[Disagreemen
     """
     found = []
     for question, answer, context in rows:
-        pairs = {
-            "exact": (exact(answer, question), exact_typed(answer, question)),
-            "contains": (contains_gold(answer, question), contains_typed(answer, question)),
-            "faithful": (faithful(answer, context, question), faithful_typed(answer, context, question)),
+        pairs: dict[str, tuple[bool | float, bool | float]] = {
+            "exact": (exact(answer, question, language=language), exact_typed(answer, question, language=language)),
+            "contains": (
+                contains_gold(answer, question, language=language),
+                contains_typed(answer, question, language=language),
+            ),
+            "faithful": (
+                faithful(answer, context, question, language=language),
+                faithful_typed(answer, context, question, language=language),
+            ),
         }
-        for measure, (lesson, typed) in pairs.items():
+        for name, (lesson, typed) in pairs.items():
             if lesson != typed and not (isnan(lesson) and isnan(typed)):
-                reason = _reason(measure, question, answer, context, stricter=bool(lesson))
-                found.append(Disagreement(question.id, measure, lesson, typed, reason))
+                reason = _reason(name, question, answer, context, language.locale, stricter=bool(lesson))
+                found.append(Disagreement(question.id, name, lesson, typed, reason))
     return found
 
 
-def _required(question: Question) -> list[Signed]:
+def _read(text: str, locale: Locale) -> list[Signed]:
+    return list(signed(read_figures(text, locale), text))
+
+
+def _required(question: Question, locale: Locale) -> list[Signed]:
     """Return the gold figures, without years and dates if there are others; the question's words carry a sign too."""
-    gold = list(signed(read_figures(question.gold_answer), question.gold_answer))
+    gold = _read(question.gold_answer, locale)
     core = [pair for pair in gold if pair[0].unit not in CALENDAR_UNITS]
     asked = bool(SIGN_WORDS.search(question.text))
     return [(figure, free or asked) for figure, free in core or gold]
 
 
-def _foreign_to_gold(answer: str, question: Question) -> list[Figure]:
-    gold = list(signed(read_figures(question.gold_answer), question.gold_answer))
+def _foreign_to_gold(answer: str, question: Question, locale: Locale) -> list[Figure]:
+    gold = _read(question.gold_answer, locale)
     if not gold:
         return []
-    return _without_support(answer, gold + _required(question) + list(signed(read_figures(question.text), "")))
+    asked = [(figure, False) for figure in read_figures(question.text, locale)]
+    return _without_support(answer, gold + _required(question, locale) + asked, locale)
 
 
-def _unsupported(answer: str, context: str, question: Question) -> list[Figure]:
-    return _without_support(
-        answer, [*signed(read_with_headers(context), context), *signed(read_figures(question.text), question.text)]
-    )
+def _unsupported(answer: str, context: str, question: Question, locale: Locale) -> list[Figure]:
+    held = list(signed(read_with_headers(context, locale), context))
+    return _without_support(answer, held + _read(question.text, locale), locale)
 
 
-def _without_support(answer: str, known: list[Signed]) -> list[Figure]:
+def _without_support(answer: str, known: list[Signed], locale: Locale) -> list[Figure]:
     distinct = {(figure._replace(span=(0, 0)), free) for figure, free in known}
-    said = signed(read_figures(answer), answer)
+    said = _read(answer, locale)
     return [s[0] for s in said if s[0].unit not in CALENDAR_UNITS and not any(agree(s, k) for k in distinct)]
 
 
-def _reason(measure: str, question: Question, answer: str, context: str, *, stricter: bool) -> str:
+def _reason(measure: str, question: Question, answer: str, context: str, locale: Locale, *, stricter: bool) -> str:
     """Say why the two rules part on one answer."""
-    said, asked = read_figures(answer), read_figures(question.text)
     if stricter:
-        pairs = list(signed(said, answer))
-        lost = [g for g, free in _required(question) if not any(agree((g, free), s) for s in pairs)]
-        pool = said
-        if measure == "faithful":
-            lost, pool = _unsupported(answer, context, question), read_with_headers(context) + asked
-        elif not lost:
-            lost, pool = _foreign_to_gold(answer, question), read_figures(question.gold_answer) + asked
-        for figure in lost:
-            if near := near_miss(figure, pool):
-                return f"{near[1]}: {spell(figure)} against {spell(near[0])}"
-        return f"no typed figure agrees with {spell(lost[0])}" if lost else "the gold words are not said"
-    calendar = {n for f in said if f.unit in CALENDAR_UNITS for n in figures(answer[slice(*f.span)])}
-    typed = {n for f in said for n in figures(answer[slice(*f.span)])}
-    known = figures(question.text) | figures(context if measure == "faithful" else question.gold_answer)
-    foreign = figures(answer) - known
+        return _reason_for_no(measure, question, answer, context, locale)
+    said = read_figures(answer, locale)
+    calendar = {n for f in said if f.unit in CALENDAR_UNITS for n in figures(answer[slice(*f.span)], locale=locale)}
+    typed = {n for f in said for n in figures(answer[slice(*f.span)], locale=locale)}
+    known = figures(context if measure == "faithful" else question.gold_answer, locale=locale)
+    foreign = figures(answer, locale=locale) - known - figures(question.text, locale=locale)
     if measure != "contains" and foreign and foreign <= calendar:
         return "a year or a date is not foreign"
     if foreign - typed:
         return "digits that are no figure: a reference, an ordinal, an identifier"
     return "the same value in another notation, scale or rounding"
+
+
+def _reason_for_no(measure: str, question: Question, answer: str, context: str, locale: Locale) -> str:
+    """Say which figure the typed rule misses, and what comes nearest."""
+    pool, asked, pairs = read_figures(answer, locale), read_figures(question.text, locale), _read(answer, locale)
+    lost = [g for g, free in _required(question, locale) if not any(agree((g, free), s) for s in pairs)]
+    if measure == "faithful":
+        lost, pool = _unsupported(answer, context, question, locale), read_with_headers(context, locale) + asked
+    elif not lost:
+        lost, pool = _foreign_to_gold(answer, question, locale), read_figures(question.gold_answer, locale) + asked
+    for figure in lost:
+        if near := near_miss(figure, pool):
+            return f"{near[1]}: {spell(figure)} against {spell(near[0])}"
+    return f"no typed figure agrees with {spell(lost[0])}" if lost else "the gold words are not said"
