@@ -39,9 +39,11 @@ __all__ = [
     "Request",
     "TransformersGenerator",
     "answer_key",
+    "fragment_text",
     "generate",
     "gold_fragments",
     "parse_citations",
+    "why_not_live",
 ]
 
 LIVE_VARIABLE = "RAGFIN_LIVE"
@@ -132,7 +134,7 @@ def generate(
     """
     model: Generator = TransformersGenerator(generator) if isinstance(generator, str) else generator
     requests = [
-        prompt.request(question, [_text(fragment) for fragment in context])
+        prompt.request(question, [fragment_text(fragment) for fragment in context])
         for question, context in zip(questions, contexts, strict=True)
     ]
     identity = model.identity
@@ -141,7 +143,7 @@ def generate(
     answers = [kept.get(key, request) if kept else None for key, request in zip(keys, requests, strict=True)]
 
     missing = sum(answer is None for answer in answers)
-    reason = _why_not_live(model)
+    reason = why_not_live(model)
     if missing and reason:
         where = f"not recorded in {record}" if record else "to be generated and no record is given"
         raise MissingAnswersError(f"{missing} of {len(requests)} answers of {identity.model} are {where}: {reason}")
@@ -154,6 +156,24 @@ def generate(
         replace(made.get(key) or answer or Answer.failure(request, "no answer"), question_id=request.question_id)
         for key, answer, request in zip(keys, answers, requests, strict=True)
     ]
+
+
+def why_not_live(model: Generator) -> str:
+    """Return why nothing may or can be generated, with the repair; empty when it can."""
+    live = os.environ.get(LIVE_VARIABLE) or "auto"
+    if live == "never":
+        name = model.identity.model
+        return f"{LIVE_VARIABLE}=never forbids it; unset it, or record them with `ragfin generate --model {name}`"
+    if live != "auto":
+        raise ValueError(f"{LIVE_VARIABLE} is {live!r}: set it to auto or never, or unset it")
+    return model.unavailable() if isinstance(model, BatchGenerator) else ""
+
+
+def fragment_text(fragment: Fragment) -> str:
+    """Return what the model reads of a fragment."""
+    if isinstance(fragment, Hit):
+        return fragment.chunk.text
+    return fragment.text if isinstance(fragment, Chunk) else fragment
 
 
 def _ask(
@@ -197,21 +217,3 @@ def _answers(model: Generator, requests: Sequence[Request]) -> Iterator[Answer]:
     if isinstance(model, BatchGenerator):
         return model.answer_many(requests)
     return map(model.answer, requests)
-
-
-def _why_not_live(model: Generator) -> str:
-    """Return why nothing may or can be generated, with the repair; empty when it can."""
-    live = os.environ.get(LIVE_VARIABLE) or "auto"
-    if live == "never":
-        name = model.identity.model
-        return f"{LIVE_VARIABLE}=never forbids it; unset it, or record them with `ragfin generate --model {name}`"
-    if live != "auto":
-        raise ValueError(f"{LIVE_VARIABLE} is {live!r}: set it to auto or never, or unset it")
-    return model.unavailable() if isinstance(model, BatchGenerator) else ""
-
-
-def _text(fragment: Fragment) -> str:
-    """Return what the model reads of a fragment."""
-    if isinstance(fragment, Hit):
-        return fragment.chunk.text
-    return fragment.text if isinstance(fragment, Chunk) else fragment

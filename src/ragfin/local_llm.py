@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragfin import models
 from ragfin.models import ModelError
@@ -26,6 +26,8 @@ from ragfin.prompts import Message, Request
 from ragfin.records import Answer, Identity
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ragfin.block_engine import BlockEngine
 
 Dtype = Literal["float32", "bfloat16"]
@@ -144,7 +146,7 @@ class TransformersGenerator:
         if reason := _too_long(loaded, ids, self.decoding):
             return Answer.failure(request, reason)
         try:
-            return finished(loaded, request, len(ids), self._plain(ids))
+            return finished(loaded, request, len(ids), self.continue_with_scores(ids)[0])
         except (RuntimeError, MemoryError) as error:
             return Answer.failure(request, _failure_text(error))
 
@@ -170,8 +172,15 @@ class TransformersGenerator:
         for i, request in enumerate(requests):
             yield finished(loaded, request, len(prompts[i]), made[i]) if i in made else self.answer(request)
 
-    def _plain(self, ids: Sequence[int]) -> list[int]:
-        """Continue one prompt by transformers' ``generate``."""
+    def continue_with_scores(self, ids: Sequence[int]) -> "tuple[list[int], list[Tensor]]":
+        """Continue token ids by transformers' ``generate``.
+
+        Returns
+        -------
+        list of int, list of Tensor
+            The new ids, the stop token included, and at each of them the scores that it was chosen by: the logits
+            after the repetition penalty, shape (vocabulary,).
+        """
         import torch
         from transformers import GenerationConfig
 
@@ -187,8 +196,14 @@ class TransformersGenerator:
         )
         prompt = torch.tensor([list(ids)])
         with deterministic(decoding.seed), torch.inference_mode():
-            out = loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
-        return cast(list[int], out[0, len(ids) :].tolist())
+            out = loaded.model.generate(
+                prompt,
+                attention_mask=torch.ones_like(prompt),
+                generation_config=config,
+                output_scores=True,
+                return_dict_in_generate=True,
+            )
+        return out.sequences[0, len(ids) :].tolist(), [row[0] for row in out.scores]
 
     def _engine(self, opening: tuple[Message, ...]) -> "BlockEngine | None":
         """Return the engine for chats that open with these messages; None for a model that it does not compute."""
