@@ -306,7 +306,7 @@ def curve(
     return figure
 
 
-def save(figure: Figure, path: str | Path, *, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def save(figure: PlainFigure, path: str | Path, *, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Save a figure under a name without ending, the same bytes every time.
 
     Returns
