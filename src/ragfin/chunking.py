@@ -75,32 +75,27 @@ def chunk_document(doc_id: str, title: str, text: str, max_chars: int = 800) -> 
     <BLANKLINE>
     ¹ Incluye arrendamientos.
     """
-    spans_of_blocks = list(blocks(text))
-    footnotes = {text[start]: (start, end) for start, end in spans_of_blocks if text[start] in FOOTNOTE_MARKS}
+    footnotes = {text[start]: (start, end) for start, end in blocks(text) if text[start] in FOOTNOTE_MARKS}
     section_starts, section_names = _sections(text)
-
-    drafts: list[tuple[str, list[Span], bool]] = []  # section, spans, fixed
-    for start, end in spans_of_blocks:
+    chunks = []
+    section, spans, fixed = "", tuple[Span, ...](), True  # of the chunk that is open
+    for start, end in blocks(text):
         if text[start] == "#" or text[start] in FOOTNOTE_MARKS:
             continue
         position = bisect_right(section_starts, start)
-        section = section_names[position - 1] if position else ""
-        marks = [m for m in dict.fromkeys(_MARK.findall(text, start, end)) if m in footnotes]
-        fixed = text[start] == "|" or bool(marks)
-        if drafts and not fixed:
-            last_section, last_spans, last_fixed = drafts[-1]
-            opened = last_spans[0][0]
-            if not last_fixed and last_section == section and end - opened <= max_chars:
-                last_spans[0] = (opened, end)
-                continue
-        drafts.append((section, [(start, end), *(footnotes[m] for m in marks)], fixed))
-
-    return [
-        Chunk(
-            doc_id, title, section, tuple(spans), "\n\n".join([f"{title} > {section}", *(text[a:b] for a, b in spans)])
-        )
-        for section, spans, _ in drafts
-    ]
+        here = section_names[position - 1] if position else ""
+        marks = dict.fromkeys(_MARK.findall(text, start, end)) if footnotes else ()
+        notes = [footnotes[mark] for mark in marks if mark in footnotes]
+        is_fixed = text[start] == "|" or bool(notes)
+        if spans and not fixed and not is_fixed and section == here and end - spans[0][0] <= max_chars:
+            spans = ((spans[0][0], end),)
+            continue
+        if spans:
+            chunks.append(_chunk(doc_id, title, section, spans, text))
+        section, spans, fixed = here, ((start, end), *notes), is_fixed
+    if spans:
+        chunks.append(_chunk(doc_id, title, section, spans, text))
+    return chunks
 
 
 def chunk_corpus(corpus: Corpus, max_chars: int = 800) -> list[Chunk]:
@@ -144,7 +139,16 @@ def blocks(text: str) -> Iterator[Span]:
         position = end
 
 
+def _chunk(doc_id: str, title: str, section: str, spans: tuple[Span, ...], text: str) -> Chunk:
+    """Return a chunk with its text: header, blank line, the texts of the spans with blank lines between."""
+    pieces = [f"{title} > {section}", *(text[start:end] for start, end in spans)]
+    return Chunk(doc_id, title, section, spans, "\n\n".join(pieces))
+
+
 def _sections(text: str) -> tuple[list[int], list[str]]:
     """Return where each heading line starts and what it says, in order."""
-    lines = list(_HEADING_LINE.finditer(text))
-    return [line.start() for line in lines], [line[1] for line in lines]
+    starts, names = [], []
+    for line in _HEADING_LINE.finditer(text):
+        starts.append(line.start())
+        names.append(line[1])
+    return starts, names
