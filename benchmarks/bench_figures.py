@@ -97,9 +97,9 @@ def main() -> None:
         "reader",
         "values",
         "values and units",
-        "s/MB, strings",
-        "times the lesson's",
-        "s/MB, one text of digits . ,",
+        "s/MB",
+        "to the lesson's",
+        "s/MB, digits . ,",
     ):
         table.add_column(column, justify="left" if column == "reader" else "right")
     for name, reader in READERS.items():

@@ -224,6 +224,10 @@ OURS = {
     "bajó de 12 a -3 %": "12 %; -3 %",
     "riesgo 4 de 7 y un TER de 0,20 %": "4; 7; 0.20 %",
     "1,5-2,0x": "1.5 x; 2.0 x",
+    "3 % - 5 millones": "3 %; 5000000",
+    "de un 5 % a 3 millones": "5 %; 3000000",
+    "Ejercicio 2023 - 5 millones": "2023 año; 5000000",
+    "EUR 3 - 5 millones": "3000000 EUR; 5000000 EUR",
     # dates and periods
     "31/12/2023": "2023-12-31 fecha",
     "31-12-2023": "2023-12-31 fecha",

@@ -167,10 +167,12 @@ def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int)
 
 
 def _entity(token: re.Match[str], value: str | None, unit: str) -> list[_Mark]:
+    """Return a date or period, which no neighbour changes; nothing for a day that the calendar does not have."""
     return [] if value is None else [_Mark(token.span(), token.start(), token.end(), value, unit=unit, entity=unit)]
 
 
 def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
+    """Read a number token: digits, then sign and parentheses around them, then what follows."""
     digits, (start, end) = token["digits"], token.span("digits")
     reading = read_digits(digits, locale)
     if reading is None:
@@ -297,7 +299,8 @@ def _share(marks: list[_Mark], plain: str) -> None:
             continue
         between = bool(joined) and bool(grammar.BETWEEN.search(plain, max(0, left.left - 14), left.left))
         dash = bool(grammar.DASH.fullmatch(gap))
-        if left.yearlike and left.bare and not (dash or between):
+        like_a_year = len(right.digits) == 4 and right.digits.isdigit()
+        if left.yearlike and left.bare and not (between or (dash and like_a_year)):
             continue
         if joined and not between and ("." in left.digits) != ("." in right.digits):
             continue
@@ -306,7 +309,7 @@ def _share(marks: list[_Mark], plain: str) -> None:
         if right.bare or (right.yearlike and not (right.unit or right.scale)):
             continue
         right.coordinated = right.coordinated or bool(joined)
-        if left.unit and left.unit != right.unit and right.unit:
+        if left.unit and left.unit != right.unit and (right.unit or left.unit not in CURRENCIES):
             continue
         if left.scale == 0 and not (left.unit and joined) and _ascends(left, right, bool(is_range) or between):
             left.scale, left.other_scale = right.scale, right.other_scale
