@@ -7,14 +7,13 @@ It does not compute rates: intervals come from `ragfin.stats`, rows from `ragfin
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as PlainFigure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ragfin.chunking import Chunk
 from ragfin.stats import Interval
@@ -299,6 +298,7 @@ def curve(
                 axes.annotate(text, (position, height), xytext=(6, -14), textcoords="offset points", size=9)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.set_title(title, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if ylim:
         axes.set_ylim(*ylim)
     if len(series) > 1:
@@ -326,24 +326,10 @@ def save(figure: PlainFigure, path: str | Path, *, formats: Sequence[str] = ("pn
     return written
 
 
-class _Shown(Figure):
-    """A figure that notebooks show without pyplot and its global state, the same bytes every time."""
-
-    def __repr__(self) -> str:
-        """Return the size alone."""
-        return f"<Figure {self.get_figwidth():.1f} x {self.get_figheight():.1f} in>"
-
-    def _repr_png_(self) -> bytes:
-        stream = BytesIO()
-        with mpl.rc_context(_STYLE):
-            self.savefig(stream, format="png", dpi=110, metadata={"Software": None}, bbox_inches="tight")
-        return stream.getvalue()
-
-
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a figure with one axes in the lesson's style."""
     with mpl.rc_context(_STYLE):
-        figure = _Shown(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         return figure, figure.add_subplot()
 
 
