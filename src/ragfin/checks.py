@@ -15,7 +15,7 @@ from ragfin.corpus import Corpus, Passage, Question
 from ragfin.figures import figures
 from ragfin.metrics import COVERED_FROM, coverage
 
-COMPUTED_KINDS = frozenset({"calculo", "comparacion"})
+COMPUTED_KINDS = frozenset({"calculo", "comparacion", "calculation", "comparison"})
 LESSON_SAMPLE = {"texto": 3, "tabla": 3, "nota_pie": 1, "texto_y_nota": 1, "tabla_y_nota": 1, "no_respondible": 3}
 
 _HEADING_BLOCK = re.compile(r"#[^\n]*(?:\n#[^\n]*)*")
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 def gold_faults(corpus: Corpus) -> list[GoldFault]:
     """Return the answerable questions whose gold figures their gold passages do not hold.
 
-    Questions of the kinds ``calculo`` and ``comparacion`` are left out: their figures follow from the passages.
+    Questions of the kinds ``calculo`` and ``comparacion`` (``calculation``, ``comparison``) are left out: their figures follow from the passages.
 
     Returns
     -------

@@ -6,7 +6,7 @@ its ``ragfin.toml``, and Spanish is the lesson's.
 
 from dataclasses import dataclass
 
-from ragfin.figure_reader import Locale
+from ragfin.figure_digits import Locale
 from ragfin.text import SPANISH_STOP_WORDS
 
 

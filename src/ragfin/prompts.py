@@ -1,4 +1,4 @@
-"""What a model is asked: the prompt as one frozen object, in Spanish as the corpus is.
+"""What a model is asked: the prompt as one frozen object, in Spanish as the corpus is, or in English.
 
 A prompt turns a question and its numbered fragments into chat messages; the model's own chat template is applied
 later, by the generator. Nothing here knows a model.
@@ -96,6 +96,41 @@ CLOSED_BOOK_PROMPT = Prompt(
     "Respuesta: No consta."
 )
 """The same without fragments: what the model says of its own knowledge."""
+
+ENGLISH_RAG_PROMPT = Prompt(
+    "You are a financial analyst. Answer in English, in one short sentence, using only the numbered fragments that "
+    "you are given. End the sentence with the number of the fragment that supports it, in square brackets. "
+    "If the fragments do not hold the answer, reply exactly: Not stated.\n"
+    "\n"
+    "Example:\n"
+    "\n"
+    "[1] Lumbre Steel plc — Annual report 2019 > Staff\n"
+    "\n"
+    "The average number of employees in the year was 312.\n"
+    "\n"
+    "[2] Lumbre Steel plc — Annual report 2019 > Capital expenditure\n"
+    "\n"
+    "The company invested £48.6 million, most of it in the electric furnace.\n"
+    "\n"
+    "Question: How much did Lumbre Steel invest in 2019?\n"
+    "Answer: Lumbre Steel invested £48.6 million [2].",
+    "Question: ",
+    "Answer:",
+)
+"""`RAG_PROMPT` for English documents and questions."""
+
+ENGLISH_CLOSED_BOOK_PROMPT = Prompt(
+    "You are a financial analyst. Answer in English, in one short sentence, from what you know: you have no document "
+    "before you. If you do not know the answer, reply exactly: Not stated.\n"
+    "\n"
+    "Example:\n"
+    "\n"
+    "Question: In which currency does Lumbre Steel report?\n"
+    "Answer: Not stated.",
+    "Question: ",
+    "Answer:",
+)
+"""`CLOSED_BOOK_PROMPT` for English questions."""
 
 
 def gold_fragments(corpus: Corpus, question: Question) -> list[str]:

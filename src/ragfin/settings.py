@@ -4,7 +4,6 @@ Without the file, everything is as in the lesson. No key of an endpoint is ever 
 environment variable that holds it. What the settings are built into is the business of `ragfin.pipeline`.
 """
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -173,23 +172,6 @@ def load_settings(folder: str | Path) -> Settings:
         return Settings.model_validate(table)
     except ValidationError as error:
         raise SettingsError([_fault(dict(entry)) for entry in error.errors()]) from None
-
-
-def key_of(model: ModelSettings) -> str:
-    """Return the endpoint's key from the environment; empty when the settings name no variable.
-
-    Raises
-    ------
-    SettingsError
-        The variable is not set or empty.
-    """
-    if model.key_variable is None:
-        return ""
-    key = os.environ.get(model.key_variable, "").strip()
-    if not key:
-        problem = f"model.key_variable names {model.key_variable}, which is not set"
-        raise SettingsError([Fault(SETTINGS_FILE, None, problem, "export your key, or drop the line")])
-    return key
 
 
 def _fault(entry: dict[str, Any]) -> Fault:
