@@ -105,8 +105,7 @@ def read_figures(text: str, locale: Locale = "es") -> list[Figure]:
     marks: list[_Mark] = []
     position = 0
     while token := grammar.TOKEN.search(plain, position):
-        left_end = marks[-1].right if marks else -1
-        found = _read_token(token, plain, locale, left_end)
+        found = _read_token(token, plain, locale, marks[-1] if marks else None)
         marks += found
         position = max(token.end(), found[-1].right if found else 0)
     _share(marks, plain)
@@ -150,7 +149,7 @@ def _in_class(figure: Figure, other: Figure) -> Decimal | str:
     return str(figure.value) if figure.unit in CALENDAR_UNITS else figure.value
 
 
-def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
+def _read_token(token: re.Match[str], plain: str, locale: Locale, left: _Mark | None) -> list[_Mark]:
     """Return the marks of one token of the grammar: one for most, several for ``1,2,3``, none for what is no figure."""
     kind = token.lastgroup
     if kind == "date":
@@ -162,7 +161,7 @@ def _read_token(token: re.Match[str], plain: str, locale: Locale, left_end: int)
         _take_scale_and_unit(mark, plain, before="")
         return [mark]
     if kind == "number":
-        return _number(token, plain, locale, left_end)
+        return _number(token, plain, locale, left)
     return []
 
 
@@ -171,7 +170,7 @@ def _entity(token: re.Match[str], value: str | None, unit: str) -> list[_Mark]:
     return [] if value is None else [_Mark(token.span(), token.start(), token.end(), value, unit=unit, entity=unit)]
 
 
-def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> list[_Mark]:
+def _number(token: re.Match[str], plain: str, locale: Locale, left: _Mark | None) -> list[_Mark]:
     """Read a number token: digits, then sign and parentheses around them, then what follows."""
     digits, (start, end) = token["digits"], token.span("digits")
     reading = read_digits(digits, locale)
@@ -183,7 +182,9 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> 
     mark = _Mark((start, end), start, end, *reading)
     mark.yearlike = len(digits) == 4 and digits.isdigit() and int(digits) in _YEARS
     mark.negative = (
-        bool(sign) and sign != "+" and (bool(token["before"] and token["inner"]) or _is_minus(plain, sign_at, left_end))
+        bool(sign)
+        and sign != "+"
+        and (bool(token["before"] and token["inner"]) or _is_minus(plain, sign_at, left.right if left else -1))
     )
     before = grammar.BEFORE.fullmatch(token["before"] or "")
     if token["open"] or token["before"] or mark.negative:
@@ -191,7 +192,7 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left_end: int) -> 
         if token["sign"] and not (mark.negative and not token["inner"]):
             mark.left = token.end("sign")
     opened = token["open2"] or (token["open"] and not token["before"])
-    if opened and not sign and not _take_parenthesis(mark, plain, token, left_end):
+    if opened and not sign and not _take_parenthesis(mark, plain, token, left):
         return []
     _take_scale_and_unit(mark, plain, (before.lastgroup or "") if before else "")
     if mark.bare and mark.right == end and not _take_rest(mark, plain, digits):
@@ -207,14 +208,15 @@ def _is_minus(plain: str, at: int, left_end: int) -> bool:
     return gap is None or bool(gap.strip(" \u00a0\t"))
 
 
-def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str], left_end: int) -> bool:
+def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str], left: _Mark | None) -> bool:
     """Read ``(number)`` or ``(number %)`` as negative; return False for a footnote call.
 
     A rate right after a number is an aside: 10.530 (5,3 %) is a gain.
     """
     percent = _PERCENT.match(plain, mark.right)
     close = grammar.CLOSE.match(plain, percent.end() if percent else mark.right)
-    aside = percent and left_end >= 0 and token.start("open") - left_end in (0, 1)
+    after_number = left is not None and not (left.entity or (left.yearlike and left.bare))
+    aside = percent and left is not None and after_number and token.start("open") - left.right in (0, 1)
     if close is None or mark.yearlike or aside:
         return True
     call = not percent and len(mark.digits) <= 2 and mark.digits.isdigit() and not token["before"]
