@@ -181,11 +181,9 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left: _Mark | None
     sign_at = token.start("inner") if token["inner"] else token.start("sign")
     mark = _Mark((start, end), start, end, *reading)
     mark.yearlike = len(digits) == 4 and digits.isdigit() and int(digits) in _YEARS
-    mark.negative = (
-        bool(sign)
-        and sign != "+"
-        and (bool(token["before"] and token["inner"]) or _is_minus(plain, sign_at, left.right if left else -1))
-    )
+    inside = bool(token["before"] and token["inner"])
+    minus = inside or _is_minus(plain, sign_at, left.right if left else -1)
+    mark.negative = sign not in (None, "+") and minus
     before = grammar.BEFORE.fullmatch(token["before"] or "")
     if token["open"] or token["before"] or mark.negative:
         mark.left = token.start()
