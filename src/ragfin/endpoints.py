@@ -212,7 +212,9 @@ class EndpointGenerator:
             raise ModelError(self._safe(f"{self.model} at {self.host} cannot be asked: {told}"))
         if not response.is_success:
             status = f"{response.status_code}: {_told(response)}"
-            raise _AttemptError(status, passing=response.status_code in _PASSING, pause=_asked_pause(response))
+            raise _AttemptError(
+                status, passing=response.status_code in _PASSING, pause=_asked_pause(response, time.time())
+            )
         return _read(request, response)
 
     def _pause(self, fault: _AttemptError, attempt: int) -> float | None:
@@ -268,7 +270,7 @@ def _read(request: Request, response: httpx2.Response) -> Answer:
     return Answer.parse(request, text, finish, prompt_tokens=counts[0], completion_tokens=counts[1])
 
 
-def _asked_pause(response: httpx2.Response) -> float | None:
+def _asked_pause(response: httpx2.Response, now: float) -> float | None:
     """Return how many seconds the server asks to wait: ``retry-after`` in seconds or as a date, or ``-ms``."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         value = response.headers.get(name)
@@ -279,7 +281,7 @@ def _asked_pause(response: httpx2.Response) -> float | None:
         except ValueError:
             pass
         try:
-            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+            return max(0.0, parsedate_to_datetime(value).timestamp() - now)
         except ValueError:
             continue
     return None

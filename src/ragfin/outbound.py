@@ -1,6 +1,6 @@
 """What leaves the machine before it does: which documents go to which host, and what it may cost; and what it did cost.
 
-Tokens are estimated, since a provider's tokenizer is not here: one for every three characters, which is on the high
+Tokens are estimated, since a provider's tokenizer is not here: one for every 2.5 characters, which is on the high
 side for Spanish and English, and as many in each answer as may be. What answers took is kept beside the record, in a
 CSV file of its own: the record's bytes depend on no clock.
 """
@@ -9,6 +9,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ragfin.endpoints import Usage, is_loopback
 from ragfin.prompts import Request
 from ragfin.settings import Prices
 
-CHARS_A_TOKEN = 3
+CHARS_A_TOKEN = 2.5
 
 _COLUMNS = ("question_id", "model", "seconds", "attempts", "prompt_tokens", "completion_tokens", "cost", "currency")
 
@@ -82,7 +83,7 @@ def departure(
         Of a million tokens.
     """
     fragments = Counter(chunk.doc_id for context in contexts for chunk in context)
-    reading = sum(-(-sum(len(m.content) for m in request.messages) // CHARS_A_TOKEN) for request in requests)
+    reading = sum(ceil(sum(len(m.content) for m in request.messages) / CHARS_A_TOKEN) for request in requests)
     writing = max_tokens * len(requests)
     cost = None if prices is None else prices.cost(reading, writing)
     named = dict(sorted(fragments.items()))
