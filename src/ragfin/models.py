@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -235,49 +234,39 @@ class _PlaceError(Exception):
 
 
 def _from_hub(model: ModelSpec, file: ModelFile, folder: Path, report: Progress) -> Path:
-    """Download from the hub at the pinned revision; its client resumes what a first try left in the folder."""
-    from huggingface_hub import constants, hf_hub_download
-    from tqdm import tqdm
+    """Download from the hub at the pinned revision, going on after the bytes that a first try left.
+
+    The hub's own client throws a download that broke off away, so the bytes are streamed here.
+    """
+    import httpx2
+    from huggingface_hub import constants, hf_hub_url
 
     if constants.HF_HUB_OFFLINE:
         raise _PlaceError("offline (HF_HUB_OFFLINE is set)")
-    endpoint = os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
-    _resolve(urlsplit(endpoint).hostname or "")
+    url = hf_hub_url(model.hub, file.name, revision=model.revision, endpoint=os.environ.get("HF_ENDPOINT"))
     folder.mkdir(parents=True, exist_ok=True)
-    require_free(folder, file.bytes)
-
-    class Bar(tqdm):  # type: ignore[type-arg]
-        """Hand the client's count on instead of drawing it."""
-
-        def __init__(self, *args: object, **kwargs: object) -> None:
-            self.reached = int(str(kwargs.get("initial") or 0))
-            super().__init__(disable=True)
-
-        def update(self, n: float | None = 1) -> bool | None:
-            self.reached += int(n or 0)
-            report(file.name, self.reached, file.bytes)
-            return None
-
+    target = folder / file.name
+    done = _size(target)
+    require_free(folder, file.bytes - done)
+    if done >= file.bytes:
+        return target
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     try:
-        return Path(
-            hf_hub_download(
-                model.hub, file.name, revision=model.revision, local_dir=folder, endpoint=endpoint, tqdm_class=Bar
-            )
-        )
-    except Exception as error:  # the client raises errors of several libraries; each is a reason to try the mirror
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            raise
-        raise _PlaceError(_first_line(error)) from None
-
-
-def _resolve(host: str) -> None:
-    """Fail at once when the host has no address: the hub's client would retry for half a minute."""
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return
-    try:
-        socket.getaddrinfo(host, None)
-    except OSError:
-        raise _PlaceError(f"offline ({host} has no address here)") from None
+        with httpx2.stream("GET", url, headers=headers, follow_redirects=True, timeout=30) as response:
+            response.raise_for_status()
+            done = done if response.status_code == httpx2.codes.PARTIAL_CONTENT else 0
+            with target.open("ab" if done else "wb") as out:
+                for piece in response.iter_raw():
+                    out.write(piece)
+                    done += len(piece)
+                    report(file.name, done, file.bytes)
+    except httpx2.HTTPStatusError as error:
+        raise _PlaceError(f"it answered {error.response.status_code} {error.response.reason_phrase}") from None
+    except httpx2.ConnectError:
+        raise _PlaceError(f"offline (no connection to {urlsplit(url).hostname})") from None
+    except httpx2.HTTPError as error:
+        raise _PlaceError(f"broken off after {done} of {file.bytes} bytes ({_first_line(error)})") from None
+    return target
 
 
 def _from_mirror(mirror: Mirror, file: ModelFile, folder: Path, report: Progress) -> Path:
