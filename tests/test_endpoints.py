@@ -19,7 +19,7 @@ from ragfin.models import ModelError
 from ragfin.records import AnswerRecord
 
 sys.path.insert(0, str(Path(__file__).parent))
-from faulty_server import FAULTS, answer_to  # noqa: E402
+from faulty_server import FAULTS, answer_to
 
 HERE = Path(__file__).parent
 RUN = """
