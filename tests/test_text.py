@@ -54,3 +54,16 @@ def test_no_text_raises_and_the_rule_holds(text):
 @given(st.text(st.characters(codec=None), max_size=30))
 def test_half_surrogate_pairs_raise_nothing(text):
     assert words(text + "\ud800 fin")[-1] == "fin"
+
+
+@given(
+    st.text(st.sampled_from("aΣσςİıÑ'\u00ad\u0301\u0345\u05b0\u1e9b\ufb01 \t\u00a0\u2028\x1c\x85\u00b4½."), max_size=12)
+)
+def test_what_lies_across_white_space_changes_no_word(text):
+    assert words(text) == words_as_the_rule_says(text)
+
+
+def test_more_pieces_than_are_kept_and_very_long_ones_give_the_same_words(monkeypatch):
+    monkeypatch.setattr("ragfin.text._MOST_KEPT", 0)
+    text = "palabrá" * 50 + " Única fin"
+    assert words(text) == words_as_the_rule_says(text) == ["palabra" * 50, "unica", "fin"]

@@ -15,17 +15,6 @@ SPANISH_STOP_WORDS = frozenset(
 _WORD = re.compile(r"\w+")
 
 
-class _WithoutMarks(dict[int, int | None]):
-    """A table for `str.translate` that drops combining marks, filled as characters are met."""
-
-    def __missing__(self, code: int) -> int | None:
-        self[code] = None if unicodedata.combining(chr(code)) else code
-        return self[code]
-
-
-_WITHOUT_MARKS = _WithoutMarks()
-
-
 def words(text: str, *, stop_words: frozenset[str] = SPANISH_STOP_WORDS) -> list[str]:
     """Return the words of a text, in order, without accents and stop words.
 
@@ -51,7 +40,25 @@ def words(text: str, *, stop_words: frozenset[str] = SPANISH_STOP_WORDS) -> list
     >>> words("¿Cuál fue la deuda financiera según el Informe?")
     ['deuda', 'financiera', 'informe']
     """
-    lowered = text.lower()
-    if not lowered.isascii():
-        lowered = unicodedata.normalize("NFKD", lowered).translate(_WITHOUT_MARKS)
-    return [word for word in _WORD.findall(lowered) if word not in stop_words]
+    return [word for piece in text.split() for word in _WORDS_OF[piece] if word not in stop_words]
+
+
+class _WordsOf(dict[str, tuple[str, ...]]):
+    """The words of a piece of text without white space; the short ones met first are kept.
+
+    White space neither belongs to a word nor changes what is beside it, so a text can be taken piece by piece.
+    """
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        lowered = piece.lower()
+        if not lowered.isascii():
+            decomposed = unicodedata.normalize("NFKD", lowered)
+            lowered = "".join(c for c in decomposed if not unicodedata.combining(c))
+        found = tuple(_WORD.findall(lowered))
+        if len(piece) <= _LONGEST_KEPT and len(self) < _MOST_KEPT:
+            self[piece] = found
+        return found
+
+
+_LONGEST_KEPT, _MOST_KEPT = 40, 2**16
+_WORDS_OF = _WordsOf()
