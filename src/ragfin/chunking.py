@@ -7,7 +7,9 @@ It does not parse Markdown, count tokens or overlap chunks.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from ragfin.corpus import Corpus
@@ -19,6 +21,8 @@ FOOTNOTE_MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 _HEADING_LINE = re.compile(r"^#{2,} (.*)", re.MULTILINE)
 _MARK = re.compile(f"[{FOOTNOTE_MARKS}]")
 _NOT_NEWLINE = re.compile(r"[^\n]")
+_BLOCK_CHARS = 1_000_000  # code points of text that an executor's worker is given at a time
+_WAITING_BLOCKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def chunk_document(doc_id: str, title: str, text: str, max_chars: int = 800) -> 
     return chunks
 
 
-def chunk_corpus(corpus: Corpus, max_chars: int = 800) -> list[Chunk]:
+def chunk_corpus(corpus: Corpus, max_chars: int = 800, *, executor: Executor | None = None) -> list[Chunk]:
     """Cut every document of a corpus, in file order.
 
     Parameters
@@ -107,18 +111,49 @@ def chunk_corpus(corpus: Corpus, max_chars: int = 800) -> list[Chunk]:
         What `ragfin.load_corpus` returns.
     max_chars : int, optional
         As in `chunk_document`.
+    executor : concurrent.futures.Executor, optional
+        As in `chunk_documents`.
 
     Returns
     -------
     list of Chunk
         The chunks of all documents, one document after the other.
     """
-    frame = corpus.documents
-    return [
-        chunk
-        for doc_id, title, text in zip(frame["doc_id"], frame["title"], frame["text"], strict=True)
-        for chunk in chunk_document(doc_id, title, text, max_chars)
-    ]
+    columns = (corpus.documents[name] for name in ("doc_id", "title", "text"))
+    return list(chunk_documents(zip(*columns, strict=True), max_chars, executor=executor))
+
+
+def chunk_documents(
+    documents: Iterable[tuple[str, str, str]], max_chars: int = 800, *, executor: Executor | None = None
+) -> Iterator[Chunk]:
+    """Cut documents one after the other, holding only a few of them at a time.
+
+    Parameters
+    ----------
+    documents : iterable of (str, str, str)
+        Id, title and text; read as the chunks are taken.
+    max_chars : int, optional
+        As in `chunk_document`.
+    executor : concurrent.futures.Executor, optional
+        A process pool or Dask's ``client.get_executor(pure=False)``: gets blocks of about a million characters, of
+        which a few wait at a time. Same chunks in the same order as without.
+
+    Yields
+    ------
+    Chunk
+        In the order of the documents and of their text.
+    """
+    if executor is None:
+        for document in documents:
+            yield from chunk_document(*document, max_chars)
+        return
+    waiting: deque[Future[list[Chunk]]] = deque()
+    for block in _blocks_of_documents(documents):
+        waiting.append(executor.submit(_chunk_block, block, max_chars))
+        if len(waiting) >= _WAITING_BLOCKS:
+            yield from waiting.popleft().result()
+    while waiting:
+        yield from waiting.popleft().result()
 
 
 def blocks(text: str) -> Iterator[Span]:
@@ -152,3 +187,22 @@ def _sections(text: str) -> tuple[list[int], list[str]]:
         starts.append(line.start())
         names.append(line[1])
     return starts, names
+
+
+def _blocks_of_documents(documents: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, str, str]]]:
+    """Yield documents in blocks of about `_BLOCK_CHARS` characters."""
+    block: list[tuple[str, str, str]] = []
+    size = 0
+    for document in documents:
+        block.append(document)
+        size += len(document[2])
+        if size >= _BLOCK_CHARS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _chunk_block(documents: Sequence[tuple[str, str, str]], max_chars: int) -> list[Chunk]:
+    """Cut some documents: what an executor's worker does."""
+    return [chunk for document in documents for chunk in chunk_document(*document, max_chars)]
