@@ -147,7 +147,7 @@ class BlockEngine:
             [torch.zeros(shape, dtype=self.dtype) for _ in self.layers],
             torch.tensor(lengths),
         )
-        shared = [self._shared(prompt) for prompt in prompts]
+        shared = [self.shared(prompt) for prompt in prompts]
         for row, start in enumerate(shared):
             if start:
                 for buffers, prefix in (
@@ -163,6 +163,22 @@ class BlockEngine:
             packs[-1].append(row)
         hidden = [self._prefill_pack(prompts, pack, shared, cache) for pack in packs]
         return cache, torch.cat(hidden)
+
+    def shared(self, prompt: Sequence[int]) -> int:
+        """Return how many tokens of the prompt are the known prefix: all of it or none; one token must remain."""
+        n = len(self.prefix)
+        return n if 0 < n < len(prompt) and list(prompt[:n]) == self.prefix else 0
+
+    def prefill_multiply_adds(self, prompts: Sequence[Sequence[int]]) -> int:
+        """Return the multiply-adds of the weight matrices that `prefill` computes; attention itself not counted."""
+        per_layer = [{name: w.numel() for name, w in layer._asdict().items() if w.dim() == 2} for layer in self.layers]
+        tokens: int = sum(len(prompt) - self.shared(prompt) for prompt in prompts)
+        last = per_layer[-1]
+        keys_and_values = last["k"] + last["v"]  # for the last layer's other tokens nothing else is computed, but q
+        rest = sum(last.values()) - keys_and_values - last["q"]
+        full = sum(sum(layer.values()) for layer in per_layer[:-1])
+        total: int = tokens * (full + keys_and_values + last["q"]) + len(prompts) * rest
+        return total
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def step(self, tokens: Tensor, cache: _Cache) -> Tensor:
@@ -248,11 +264,6 @@ class BlockEngine:
         """Return cosine and sine of the rotary embedding, shape (tokens, 1, width)."""
         cos, sin = self.rotary(self.embedding[:1], positions[None])
         return cast(Tensor, cos[0, :, None]), cast(Tensor, sin[0, :, None])
-
-    def _shared(self, prompt: Sequence[int]) -> int:
-        """Return how many tokens of the prompt are the known prefix: all of it or none; one token must remain."""
-        n = len(self.prefix)
-        return n if 0 < n < len(prompt) and list(prompt[:n]) == self.prefix else 0
 
     def _compute_prefix(self) -> _Cache:
         """Compute the cache of the prefix."""
