@@ -23,7 +23,7 @@ def reference(texts: list[str], questions: list[str]) -> np.ndarray:
 @pytest.fixture(params=["together", "one by one"])
 def way(request, monkeypatch):
     """Both ways of scoring, whatever the number of chunks."""
-    monkeypatch.setattr(ragfin.retrieval, "_FEW_CHUNKS", 4096 if request.param == "together" else -1)
+    monkeypatch.setattr(ragfin.retrieval, "_SMALL", 2**23 if request.param == "together" else -1)
     return request.param
 
 
@@ -55,12 +55,12 @@ sentences = st.lists(word, max_size=9).map(" ".join)
 
 @settings(deadline=None)
 @given(st.lists(sentences, min_size=1, max_size=40), st.lists(sentences, max_size=6), st.integers(0, 45))
-@pytest.mark.parametrize("few", [4096, -1])
-def test_any_corpus_is_ranked_as_rank_bm25_ranks_it(few, texts, questions, k):
+@pytest.mark.parametrize("small", [2**23, -1])
+def test_any_corpus_is_ranked_as_rank_bm25_ranks_it(small, texts, questions, k):
     if not any(words(text) for text in texts):
         texts = [*texts, "algo"]  # rank_bm25 divides by zero without a word
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ragfin.retrieval, "_FEW_CHUNKS", few)
+        patch.setattr(ragfin.retrieval, "_SMALL", small)
         retriever = BM25Retriever(chunks_of(texts))
         found = retriever.search_many(questions, k)
         scores = reference(texts, questions).reshape(len(questions), len(texts))
@@ -78,7 +78,7 @@ def test_a_larger_corpus_agrees_in_both_ways(monkeypatch):
     questions = [" ".join(rng.choice(names, size=12, p=chance / chance.sum())) for _ in range(60)]
     expected = reference(texts, questions)
     assert np.array_equal(BM25Retriever(chunks_of(texts)).scores(questions), expected)
-    monkeypatch.setattr(ragfin.retrieval, "_FEW_CHUNKS", 0)
+    monkeypatch.setattr(ragfin.retrieval, "_SMALL", 0)
     assert np.array_equal(BM25Retriever(chunks_of(texts)).scores(questions), expected)
     monkeypatch.setattr(ragfin.retrieval, "_DENSE_BYTES", 3 * 8 * 500)  # only three words may have a dense row
     assert np.array_equal(BM25Retriever(chunks_of(texts)).scores(questions), expected)

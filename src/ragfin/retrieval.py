@@ -9,6 +9,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +24,8 @@ K1, B, EPSILON = 1.5, 0.75, 0.25  # the defaults of rank_bm25.BM25Okapi
 
 Scores = NDArray[np.float64]
 
-_FEW_CHUNKS = 4096  # up to here a question's words are looked up in a dense matrix of all the words asked
+_SMALL = 2**23  # up to so many weights, zeros included, a corpus is kept as a dense matrix too (64 MiB)
+_TOGETHER = 2**14  # scores of so many chunks are added up together: they stay in the processor's cache
 _FREQUENT = 1 / 8  # a word in more than this share of the chunks is added as a dense row
 _DENSE_BYTES = 256 * 2**20  # at most, for the dense rows of frequent words
 _ROUNDS = 32  # up to this k, the best are taken one by one instead of sorting all chunks
@@ -116,28 +118,34 @@ class BM25Retriever:
             [term for word in words(text, stop_words=self.stop_words) if (term := self._terms.get(word)) is not None]
             for text in questions
         ]
-        if len(self.chunks) > _FEW_CHUNKS:
+        n_terms, n_chunks = self._weights.shape
+        if not 0 < n_terms * n_chunks <= _SMALL:
             yield from self._score_one_by_one(asked)
             return
-        rows = max(1, _FEW_CHUNKS * 128 // max(1, len(self.chunks)))
+        rows = max(1, _TOGETHER // n_chunks)
         for start in range(0, len(asked), rows):
             yield self._score_together(asked[start : start + rows])
 
     def _score_together(self, asked: Sequence[Sequence[int]]) -> Scores:
         """Return the scores of questions given as terms: the first word of all, then the second of all, and so on."""
-        terms = sorted(set(chain.from_iterable(asked)))
-        dense = self._weights[terms].toarray()
-        row_of = {term: row for row, term in enumerate(terms)}
         longest_first = sorted(range(len(asked)), key=lambda i: -len(asked[i]))
         scores = np.zeros((len(asked), len(self.chunks)))
+        added = np.empty_like(scores)
         active = len(asked)
-        for position in range(max(map(len, asked), default=0)):
+        for position in range(len(asked[longest_first[0]])):
             while len(asked[longest_first[active - 1]]) <= position:
                 active -= 1
-            scores[:active] += dense[[row_of[asked[i][position]] for i in longest_first[:active]]]
-        in_order = np.empty_like(scores)
-        in_order[longest_first] = scores
-        return in_order
+            terms = [asked[i][position] for i in longest_first[:active]]
+            np.take(self._dense, terms, axis=0, out=added[:active], mode="clip")
+            scores[:active] += added[:active]
+        added[longest_first] = scores
+        return added
+
+    @cached_property
+    def _dense(self) -> Scores:
+        """The weights of a small corpus with their zeros."""
+        dense: Scores = self._weights.toarray()
+        return dense
 
     def _score_one_by_one(self, asked: Sequence[Sequence[int]]) -> Iterator[Scores]:
         """Yield the scores of each question: a frequent word adds a dense row, any other its own chunks."""
