@@ -15,6 +15,7 @@ import multiprocessing
 import resource
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -140,10 +141,8 @@ def compare(source: str, title: str) -> Table:
     context = multiprocessing.get_context("spawn")
     results = {}
     for name in CONTENDERS:
-        pool = context.Pool(1)
-        results[name] = pool.apply(measure, (name, source))
-        pool.close()
-        pool.join()
+        with ProcessPoolExecutor(1, mp_context=context) as process:
+            results[name] = process.submit(measure, name, source).result()
     loop, ours = results[LOOP], results["ragfin"]
     table = Table("retriever", "index s", "index / ragfin", "search s", "search / ragfin", "peak MiB", title=title)
     for name, result in results.items():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragfin import load_corpus
 from ragfin.chunking import Chunk, blocks, chunk_corpus, chunk_document
 
 MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
@@ -254,3 +255,11 @@ def test_the_chunks_of_a_corpus_follow_the_documents(small_corpus):
     assert chunks == expected
     assert [c.doc_id for c in chunks] == ["R01"] * 4 + ["R02"] * 2 + ["R03"] * 2
     assert len(chunk_corpus(small_corpus, max_chars=10)) >= len(chunks)
+
+
+def test_the_projects_own_documents_are_cut_as_the_rules_say():
+    corpus = load_corpus()
+    for title, text in zip(corpus.documents["title"], corpus.documents["text"], strict=True):
+        found = chunk_document("D", title, text)
+        assert [(c.section, c.spans, c.text) for c in found] == reference(title, text)
+    assert len(chunk_corpus(corpus)) == 376

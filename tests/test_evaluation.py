@@ -35,6 +35,7 @@ from ragfin.evaluation import (
     median_threshold,
     summarize,
 )
+from ragfin.generation import Answer, Request
 from ragfin.retrieval import BM25Retriever
 
 
@@ -273,6 +274,14 @@ def test_the_confusion_table_of_abstaining(answered):
     assert table.accuracy_answered.mean == pytest.approx(5 / 6)  # all but the answer to an unanswerable question
 
 
+def test_citations_that_are_none_are_counted_apart():
+    request = Request("Q1", (), 1)
+    answer = Answer.parse(request, "20,5 % [9] (1) [1, 2]", "length")
+    found = evaluate([ASKED], [answer], {"Q1": [RIGHT]}).iloc[0]
+    assert (found.n_out_of_range, found.n_malformed, found.finish) == (1, 2, "length")
+    assert found.cites == 0
+
+
 # Negative controls
 
 
@@ -386,6 +395,7 @@ def test_the_baseline_rows_are_those_of_its_answers(small_corpus):
     said = [Said(q, text, (1,)) for q, text in zip(rows["question_id"], rows["best_line"], strict=True)]
     expected = evaluate(small_corpus, said, contexts, system="extraction")
     columns = [name for name in expected.columns if name != "chunk"]
+    assert set(columns) < set(rows.columns)
     pd.testing.assert_frame_equal(rows[columns], expected[columns])
 
 

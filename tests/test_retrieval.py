@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 import ragfin.retrieval
+from ragfin import load_corpus
 from ragfin.chunking import Chunk, chunk_corpus
 from ragfin.retrieval import BM25Retriever, Hit
 from ragfin.text import words
@@ -141,3 +142,14 @@ def test_one_search_is_the_same_as_many(small_corpus):
     questions = [question.text for question in small_corpus]
     assert [retriever.search(question) for question in questions] == retriever.search_many(questions)
     assert retriever.search_many(questions[::-1]) == retriever.search_many(questions)[::-1]
+
+
+@pytest.mark.usefixtures("way")
+def test_the_projects_own_questions_are_ranked_as_rank_bm25_ranks_them():
+    corpus = load_corpus()
+    chunks, questions = chunk_corpus(corpus), [question.text for question in corpus]
+    scores = reference([chunk.text for chunk in chunks], questions)
+    retriever = BM25Retriever(chunks)
+    assert np.array_equal(retriever.scores(questions), scores)
+    for row, hits in zip(scores, retriever.search_many(questions, 5), strict=True):
+        assert [hit.chunk for hit in hits] == [chunks[i] for i in np.argsort(-row, kind="stable")[:5]]

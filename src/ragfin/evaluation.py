@@ -73,6 +73,8 @@ class _Task(NamedTuple):
     cited: tuple[int, ...]
     finish: str
     context: tuple[Chunk, ...]
+    n_out_of_range: int
+    n_malformed: int
 
 
 def evaluate(
@@ -97,7 +99,8 @@ def evaluate(
     questions : iterable of Question
         A `Corpus`, or those questions of it that were asked.
     answers : iterable of Answer
-        Whatever has ``question_id``, ``text``, ``cited`` (chunk numbers from 1) and ``finish``.
+        Whatever has ``question_id``, ``text``, ``cited`` (chunk numbers from 1) and ``finish``; ``n_out_of_range`` and
+        ``n_malformed``, the citations that are none, are kept where there are any.
     contexts : mapping of str to sequence of Chunk
         What each question's answer was made from, by question id, numbered from 1 in that order; none or an empty
         sequence for an answer without context.
@@ -117,7 +120,8 @@ def evaluate(
         faithful, citation, cites, abstains, failed_link``. Measures are float64 between 0 and 1, nan where they do not
         apply: ``coverage``, ``contains_gold``, ``citation`` and ``cites`` to an unanswerable question, ``faithful``
         and ``citation`` to an abstention (which cites nothing), ``citation`` to an answer without citation, ``chunk``
-        to any but the extractive baseline, and all but ``coverage`` to a failed generation.
+        to any but the extractive baseline, and all but ``coverage`` to a failed generation. Then ``finish``,
+        ``n_out_of_range`` and ``n_malformed`` of the answer.
 
     Raises
     ------
@@ -135,7 +139,8 @@ def evaluate(
             raise ValueError(f"{answer.question_id!r} is answered twice; evaluate one system at a time")
         seen.add(answer.question_id)
         context = tuple(contexts.get(answer.question_id, ()))
-        tasks.append(_Task(known[answer.question_id], answer.text, tuple(answer.cited), answer.finish, context))
+        odd = (getattr(answer, "n_out_of_range", 0), getattr(answer, "n_malformed", 0))
+        tasks.append(_Task(known[answer.question_id], answer.text, tuple(answer.cited), answer.finish, context, *odd))
     blocks = [tasks[i : i + block] for i in range(0, len(tasks), block)]
     measure = partial(_rows, language=language)
     rows = chain.from_iterable(map(measure, blocks) if executor is None else executor.map(measure, blocks))
@@ -206,7 +211,7 @@ def _rows(tasks: Sequence[_Task], language: Language) -> list[dict[str, Any]]:
 
 def _row(task: _Task, language: Language) -> dict[str, Any]:
     """Measure one answer."""
-    question, text, cited, finish, context = task
+    question, text, cited, finish, context = task[:5]
     failed, silent = finish == "failed", abstains(text, language=language)
     chunks = [] if silent else [context[number - 1] for number in cited if 1 <= number <= len(context)]
     covered, citation = question_coverage(context, question), citation_precision(chunks, question)
@@ -219,6 +224,9 @@ def _row(task: _Task, language: Language) -> dict[str, Any]:
         "answer": text.encode("utf-8", "replace").decode(),  # a frame cannot hold half of a surrogate pair
         "cited": cited,
         "failed": failed,
+        "finish": finish,
+        "n_out_of_range": task.n_out_of_range,
+        "n_malformed": task.n_malformed,
         "coverage": covered,
         "exact": float(right),
         "contains_gold": float(contains_gold(text, question, language=language)) if question.answerable else nan,

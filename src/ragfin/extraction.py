@@ -162,6 +162,7 @@ def evaluate_baseline(
     rows["answer"] = rows["best_line"].mask(silent, corpus.language.abstaining_answer)
     rows["cited"] = [(1,)] * len(rows)
     rows["failed"] = False
+    rows["finish"], rows["n_out_of_range"], rows["n_malformed"] = "stop", 0, 0
     rows["abstains"] = (silent | rows["best_line"].map(partial(abstains, language=corpus.language))).astype(float)
     rows["exact"] = rows["line_exact"].mask(silent, (~answerable).astype(float))
     rows["contains_gold"] = rows["line"].where(answerable)
