@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 import anthropic
 
@@ -107,6 +108,11 @@ class AnthropicGenerator:
     def identity(self) -> Identity:
         """Model and settings; weights and arithmetic are the API's own, so their fields say only that."""
         return Identity(PREFIX + self.model, "", "api", {"max_tokens": self.max_tokens})
+
+    @property
+    def host(self) -> str:
+        """The host that the text goes to."""
+        return urlsplit(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com").hostname or ""
 
     @cached_property
     def client(self) -> Any:

@@ -40,7 +40,8 @@ class Place(NamedTuple):
 def gold_faults(corpus: Corpus) -> list[GoldFault]:
     """Return the answerable questions whose gold figures their gold passages do not hold.
 
-    Questions of the kinds ``calculo`` and ``comparacion`` (``calculation``, ``comparison``) are left out: their figures follow from the passages.
+    Questions of the kinds ``calculo`` and ``comparacion`` (``calculation``, ``comparison``) are left out:
+    their figures follow from the passages.
 
     Returns
     -------

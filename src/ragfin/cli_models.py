@@ -12,33 +12,27 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Column, Table
 
 from ragfin import models
+from ragfin.anthropic_generator import PREFIX, AnthropicGenerator
 from ragfin.checks import lesson_sample
-from ragfin.chunking import chunk_corpus
+from ragfin.cli_own import confirm_departure, usage_line
 from ragfin.corpus import Corpus, CorpusError, Question, load_corpus
+from ragfin.endpoints import EndpointGenerator
 from ragfin.generation import (
-    CLOSED_BOOK_PROMPT,
-    RAG_PROMPT,
     Answer,
     Decoding,
+    Generator,
     MissingAnswersError,
     RecordError,
     TransformersGenerator,
     generate,
-    gold_fragments,
 )
 from ragfin.models import ModelError
-from ragfin.retrieval import BM25Retriever
+from ragfin.outbound import departure, host_of, unanswered, usage_file, usage_totals, usage_writer
+from ragfin.pipeline import generator_of, prompt_of
+from ragfin.runs import Context, fragments
 from ragfin.tokens import TOKEN_COUNT_KS, count_tokens
 
 models_app = typer.Typer(no_args_is_help=True, help="List and fetch the models.")
-
-
-class Context(StrEnum):
-    """What the model is given to read."""
-
-    retrieved = "retrieved"
-    gold = "gold"
-    none = "none"
 
 
 class Dtype(StrEnum):
@@ -77,22 +71,37 @@ def get_model(name: Annotated[str, typer.Argument(help="A name of `ragfin models
 
 
 def generate_command(
-    model: Annotated[str, typer.Option(help="A name of `ragfin models list`, a folder, a .gguf file or a hub id.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A name of `ragfin models list`, a folder, a .gguf file, a hub id, or anthropic:MODEL; by default the "
+            "model of ragfin.toml."
+        ),
+    ] = "",
     questions: Annotated[str, typer.Option(help="all, sample (the lesson's twelve), or ids: QA001,QA105")] = "all",
-    k: Annotated[int, typer.Option(min=1, help="Fragments that the model is given.")] = 3,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="Fragments that the model is given; by default ragfin.toml's, or 3.")
+    ] = None,
     context: Annotated[
         Context, typer.Option(help="Fragments: those retrieved, the gold passages, or none (closed book).")
     ] = Context.retrieved,
     record: Annotated[Path | None, typer.Option(help="Where the answers go; default data/answers/MODEL.jsonl.")] = None,
-    dtype: Annotated[Dtype, typer.Option(help="Arithmetic of the model.")] = Dtype.float32,
+    dtype: Annotated[Dtype, typer.Option(help="Arithmetic of a local model.")] = Dtype.float32,
     block: Annotated[int, typer.Option(min=1, help="Questions decoded together; 1 is the plain loop.")] = 32,
     repetition_penalty: Annotated[float, typer.Option(min=0.01, help="1.0 is none.")] = 1.0,
     data: Annotated[Path | None, typer.Option(help="Folder with the three tables.")] = None,
     token_counts: Annotated[
         Path | None, typer.Option(help="Generate nothing: write the tokens of every user message to this CSV file.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Generate nothing: say what would be sent where, and estimate its cost.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree that text leaves this machine.")] = False,
 ) -> None:
-    """Ask a model the questions and record its answers; what is recorded already is not asked again."""
+    """Ask a model the questions and record its answers; what is recorded already is not asked again.
+
+    Before any text leaves this machine, it says which documents go to which host, and asks.
+    """
     with _one_line_errors():
         corpus = load_corpus(data)
         if token_counts is not None:
@@ -101,22 +110,47 @@ def generate_command(
             means = ", ".join(f"k={k} {counts.loc[counts['k'] == k, 'tokens'].mean():.0f}" for k in TOKEN_COUNT_KS)
             typer.echo(f"{token_counts}: {len(counts)} rows; mean tokens {means}")
             return
-        generator = TransformersGenerator(
-            model,
-            dtype=dtype.value,
-            decoding=Decoding(repetition_penalty=repetition_penalty),
-            block=block,
-        )
+        settings = corpus.settings
+        generator: Generator
+        if settings.model is not None and model in ("", settings.model.name):
+            generator = generator_of(settings.model)
+        elif model.startswith(PREFIX):
+            generator = AnthropicGenerator(model)
+        elif model:
+            decoding = Decoding(repetition_penalty=repetition_penalty)
+            generator = TransformersGenerator(model, dtype=dtype.value, decoding=decoding, block=block)
+        else:
+            raise ValueError("no model is named: give --model, or describe one in ragfin.toml under [model]")
         chosen = choose_questions(corpus, questions)
-        target = record or Path("data", "answers", f"{generator.identity.model.replace('/', '--')}.jsonl")
-        answers = generate(
-            chosen,
-            generator,
-            _fragments(corpus, chosen, context, k),
-            prompt=CLOSED_BOOK_PROMPT if context is Context.none else RAG_PROMPT,
-            record=target,
-        )
+        name = generator.identity.model.replace("/", "--").replace(":", "-")
+        target = record or (data or Path("data")) / "answers" / f"{name}.jsonl"
+        found = fragments(corpus, chosen, context=context, k=k or settings.k)
+        contexts = [found[question.id] for question in chosen]
+        prompt = prompt_of(settings, closed_book=context is Context.none)
+        host = host_of(generator)
+        if dry_run or host != "localhost":
+            requests = [
+                prompt.request(question, [chunk.text for chunk in context])
+                for question, context in zip(chosen, contexts, strict=True)
+            ]
+            pending = unanswered(generator, requests, target)
+            going = departure(
+                host,
+                [requests[i] for i in pending],
+                [contexts[i] for i in pending],
+                max_tokens=getattr(generator, "max_tokens", Decoding().max_new_tokens),
+                prices=settings.prices,
+            )
+            if dry_run:
+                typer.echo("\n".join(going.lines()))
+                return
+            confirm_departure(going, yes=yes)
+        if isinstance(generator, EndpointGenerator):
+            generator.on_usage = usage_writer(target, generator.identity.model, settings.prices)
+        answers = generate(chosen, generator, contexts, prompt=prompt, record=target)
         typer.echo(f"{target}: {_summary(answers)}")
+        if totals := usage_totals(target):
+            typer.echo(f"{usage_file(target)}: {usage_line(totals)}")
         if any(answer.finish == "failed" for answer in answers):
             raise typer.Exit(1)
 
@@ -138,17 +172,6 @@ def choose_questions(corpus: Corpus, wanted: str) -> list[Question]:
     if unknown := [question_id for question_id in ids if question_id not in known]:
         raise ValueError(f"no question {', '.join(unknown)}: give all, sample, or ids like QA001,QA105")
     return [corpus.question(question_id) for question_id in ids]
-
-
-def _fragments(corpus: Corpus, questions: Sequence[Question], context: Context, k: int) -> list[list[str]]:
-    """Return what the model is given to read for each question."""
-    if context is Context.none:
-        return [[] for _ in questions]
-    if context is Context.gold:
-        return [gold_fragments(corpus, question) for question in questions]
-    retriever = BM25Retriever(chunk_corpus(corpus))
-    found = retriever.search_many([question.text for question in questions], k=k)
-    return [[hit.chunk.text for hit in hits] for hits in found]
 
 
 def _summary(answers: Sequence[Answer]) -> str:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from ragfin.chunking import Chunk
 from ragfin.endpoints import Usage, is_loopback
+from ragfin.generation import AnswerRecord, Generator, TransformersGenerator, answer_key
 from ragfin.prompts import Request
 from ragfin.settings import Prices
 
@@ -88,6 +89,23 @@ def departure(
     cost = None if prices is None else prices.cost(reading, writing)
     named = dict(sorted(fragments.items()))
     return Departure(host, named, len(requests), reading, writing, cost, prices.currency if prices else "")
+
+
+def unanswered(generator: Generator, requests: Sequence[Request], record: str | Path) -> list[int]:
+    """Return which requests the record holds no answer to, by position; a failed answer is none."""
+    kept, identity = AnswerRecord(record), generator.identity
+    answers = [kept.get(answer_key(identity, request.messages), request) for request in requests]
+    return [i for i, answer in enumerate(answers) if answer is None or answer.finish == "failed"]
+
+
+def host_of(generator: Generator) -> str:
+    """Return where a generator sends text: ``localhost`` for one that runs here.
+
+    A generator of your own says so with an attribute ``host``; without it, nobody knows.
+    """
+    if isinstance(generator, TransformersGenerator):
+        return "localhost"
+    return str(getattr(generator, "host", "") or f"wherever {type(generator).__name__} sends it")
 
 
 def usage_file(record: str | Path) -> Path:

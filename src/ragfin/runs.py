@@ -12,11 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from ragfin.chunking import Chunk, chunk_corpus
+from ragfin.chunking import Chunk
 from ragfin.corpus import Corpus, Question
+from ragfin.endpoints import PREFIX
 from ragfin.generation import (
-    CLOSED_BOOK_PROMPT,
-    RAG_PROMPT,
     Answer,
     AnswerRecord,
     Decoding,
@@ -27,7 +26,8 @@ from ragfin.generation import (
     gold_fragments,
 )
 from ragfin.models import specs
-from ragfin.retrieval import BM25Retriever
+from ragfin.pipeline import generator_of, prompt_of, retriever_of, search_all
+from ragfin.settings import Settings
 
 
 class Context(StrEnum):
@@ -96,9 +96,9 @@ def load_run(path: str | Path, corpus: Corpus, *, context: str = "retrieved", k:
         raise RecordError(f"{path} answers none of the {len(questions)} questions of this corpus: use its own record")
 
     contexts = fragments(corpus, questions, context=context, k=k)
-    prompt = CLOSED_BOOK_PROMPT if context == Context.none else RAG_PROMPT
+    prompt = prompt_of(corpus.settings, closed_book=context == Context.none)
     requests = [prompt.request(question, [chunk.text for chunk in contexts[question.id]]) for question in questions]
-    keys = _keys_of_prompt(lines, requests) or _keys_of_size(path, lines, requests)
+    keys = _keys_of_prompt(lines, requests, corpus.settings) or _keys_of_size(path, lines, requests)
     answers = [record.get(keys[r.question_id], r) for r in requests if r.question_id in keys]
     if not answers:
         held = ", ".join(f"{n} with {size} fragments" for size, n in sorted(Counter(line.k for line in lines).items()))
@@ -116,7 +116,7 @@ def fragments(
         return {question.id: [] for question in questions}
     if context == Context.gold:
         return {question.id: gold_chunks(corpus, question) for question in questions}
-    found = BM25Retriever(chunk_corpus(corpus)).search_many([question.text for question in questions], k)
+    found = search_all(retriever_of(corpus), [question.text for question in questions], k)
     return {question.id: [hit.chunk for hit in hits] for question, hits in zip(questions, found, strict=True)}
 
 
@@ -139,14 +139,17 @@ def _lines(path: Path) -> list[_Line]:
     return list(found.values())
 
 
-def _keys_of_prompt(lines: Iterable[_Line], requests: Sequence[Request]) -> dict[str, str]:
+def _keys_of_prompt(lines: Iterable[_Line], requests: Sequence[Request], settings: Settings) -> dict[str, str]:
     """Return the keys of the answers to exactly these prompts, by question id; none for a model not known here."""
     recorded = {line.key for line in lines}
     keys: dict[str, str] = {}
     for model, dtype in sorted({(line.model, line.dtype) for line in lines}):
-        if model not in specs():
+        if settings.model is not None and settings.model.url and model == f"{PREFIX}{settings.model.name}":
+            identity = generator_of(settings.model).identity
+        elif model in specs():
+            identity = TransformersGenerator(model, dtype=dtype, decoding=Decoding()).identity  # type: ignore[arg-type]
+        else:
             continue
-        identity = TransformersGenerator(model, dtype=dtype, decoding=Decoding()).identity  # type: ignore[arg-type]
         for request in requests:
             if (key := answer_key(identity, request.messages)) in recorded:
                 keys.setdefault(request.question_id, key)
