@@ -6,16 +6,17 @@ from typing import Any
 
 from ragfin.abstention import median_threshold
 from ragfin.baseline import best_line
-from ragfin.chunking import Chunk, chunk_corpus
+from ragfin.chunking import Chunk
 from ragfin.corpus import Corpus, Question
 from ragfin.extraction import baseline_rows
 from ragfin.figures import figures
 from ragfin.generation import generate
+from ragfin.language import Language
 from ragfin.metrics import COVERED_FROM, abstains, contains_gold, coverage, exact
-from ragfin.retrieval import BM25Retriever
+from ragfin.pipeline import chunks_of, prompt_of, retriever_of
 
 
-def ask(corpus: Corpus, question: str, *, k: int = 3, model: str = "") -> dict[str, Any]:
+def ask(corpus: Corpus, question: str, *, k: int | None = None, model: str = "") -> dict[str, Any]:
     """Answer one question over a corpus, and say what can be checked of the answer.
 
     Parameters
@@ -25,7 +26,7 @@ def ask(corpus: Corpus, question: str, *, k: int = 3, model: str = "") -> dict[s
     question : str
         A question, or the id or the exact text of one of the corpus, whose gold is then known.
     k : int, optional
-        Number of chunks.
+        Number of chunks; by default that of the corpus's settings.
     model : str, optional
         A name of ``models.toml``, asked live; by default the extractive baseline answers.
 
@@ -45,23 +46,25 @@ def ask(corpus: Corpus, question: str, *, k: int = 3, model: str = "") -> dict[s
         raise ValueError("the question is empty: ask something, or give an id such as QA105")
     known = next((q for q in corpus if question.strip() in (q.id, q.text)), None)
     asked = known or Question("", "", question, "", "", True, ())
-    chunks = chunk_corpus(corpus)
-    hits = BM25Retriever(chunks).search(asked.text, k)
+    chunks, language = chunks_of(corpus), corpus.language
+    hits = retriever_of(corpus, chunks).search(asked.text, k or corpus.settings.k)
     found = [hit.chunk for hit in hits]
     if model:
-        [answer] = generate([asked], model, [found])
+        [answer] = generate([asked], model, [found], prompt=prompt_of(corpus.settings))
         text, numbers, notes = answer.text, answer.cited, []
         if answer.finish != "stop":
             notes.append(f"generation: {answer.error or 'cut by the token limit'}")
         if answer.n_out_of_range or answer.n_malformed:
             notes.append(f"citations ignored: {answer.n_out_of_range} out of range, {answer.n_malformed} malformed")
     else:
-        text, numbers = (best_line(found[0], asked.text), (1,)) if found else ("", ())
+        line = best_line(found[0], asked.text, stop_words=language.stop_words) if found else ""
+        text, numbers = line, (1,) if found else ()
         notes = [_score_note(corpus, chunks, hits[0].score)] if hits else []
     citations = [_citation(number, found[number - 1], known) for number in numbers]
-    notes += [_faithful_note(text, found, asked), *(_citation_note(c, known) for c in citations)]
+    notes += [_faithful_note(text, found, asked, language), *(_citation_note(c, known) for c in citations)]
     if known:
-        verdict = "exact" if exact(text, known) else "contains the gold" if contains_gold(text, known) else "wrong"
+        right, near = (rule(text, known, language=language) for rule in (exact, contains_gold))
+        verdict = "exact" if right else "contains the gold" if near else "wrong"
         notes.append(f"gold answer: {known.gold_answer} ({verdict})")
     return {
         "question": asked.text,
@@ -108,11 +111,13 @@ def _citation_note(citation: dict[str, Any], known: Question | None) -> str:
     return f"{place}: covers gold {covered}" if covered else f"{place}: covers no gold passage"
 
 
-def _faithful_note(text: str, found: Sequence[Chunk], asked: Question) -> str:
+def _faithful_note(text: str, found: Sequence[Chunk], asked: Question, language: Language) -> str:
     """Say whether every figure of the answer stands in the chunks or the question."""
-    if abstains(text):
+    if abstains(text, language=language):
         return "abstains: it has no figures to check"
-    foreign = figures(text) - figures("\n".join(chunk.text for chunk in found)) - figures(asked.text)
+    texts = text, "\n".join(chunk.text for chunk in found), asked.text
+    said, read, question = (figures(each, locale=language.locale) for each in texts)
+    foreign = said - read - question
     told = ", ".join(f"{value:g}" for value in sorted(foreign))
     return f"figures found nowhere in the chunks: {told}" if foreign else "every figure stands in the chunks"
 
