@@ -39,7 +39,7 @@ pre { background: #f5f5f5; padding: .6rem .8rem; overflow-x: auto; font-size: 14
 th, td { border-bottom: 1px solid #ddd; padding: .2rem .6rem; text-align: left; } img { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; } figcaption { font-size: 15px; color: #333; }
 .callout, .exercise { border-left: 4px solid #555; background: #f7f7f7; padding: .2rem 1rem; margin: 1rem 0; }
-math { font-size: 1.05em; overflow-x: auto; display: block; } p math { display: inline; }
+math[display="block"] { overflow-x: auto; display: block math; } math[display="inline"] { display: inline math; }
 """
 
 
@@ -76,16 +76,18 @@ def _numbers(paths: list[Path]) -> dict[str, tuple[str, str]]:
 def _notebook(path: Path, numbers: dict[str, tuple[str, str]]) -> str:
     """Return a notebook's cells and stored outputs as HTML."""
     notebook = nbformat.read(path, as_version=4)
-    described = []
+    described, texts = [], []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.cell_type, cell.source = "raw", _markdown(cell.source, numbers)
-            cell.metadata["raw_mimetype"] = "text/html"
+            texts.append(_markdown(cell.source, numbers))
+            cell.source = f"ragfintext{len(texts) - 1}"
             continue
         described.append(pages.options(cell.source))
         cell.source = "\n".join(line for line in cell.source.splitlines() if not line.startswith("#|"))
     exporter = HTMLExporter(template_name="basic")
-    soup = BeautifulSoup(exporter.from_notebook_node(notebook)[0], "html.parser")
+    shown = exporter.from_notebook_node(notebook)[0]
+    shown = re.sub(r"<p>ragfintext(\d+)</p>", lambda m: texts[int(m[1])], shown)
+    soup = BeautifulSoup(shown, "html.parser")
     for style in soup.find_all(["style", "script"]):
         style.decompose()
     figures = [options for options in described if "fig-cap" in options]
@@ -119,12 +121,7 @@ def _markdown(text: str, numbers: dict[str, tuple[str, str]]) -> str:
     text = re.sub(r"(?<![\w$\\])\$([^$\n]+?)\$(?!\d)", lambda m: keep(_math(m[1], "inline")), text)
     text = re.sub(r"^:{3,} *\{#(exr|sol)-([\w-]+)[^}]*\}", lambda m: _opening(m[1], m[2], numbers), text, flags=re.M)
     text = re.sub(r"^:{3,} *\{#refs\}\s*\n:{3,}", lambda _: keep(_bibliography()), text, flags=re.M)
-    text = re.sub(
-        r"^:{3,} *\{[^}\n]*?(?:title=\"([^\"]*)\")?[^}\n]*\}",
-        lambda m: f'<div class="callout" markdown="1">\n\n**{m[1] or ""}**\n',
-        text,
-        flags=re.M,
-    )
+    text = re.sub(r"^:{3,} *\{([^}\n]*)\}", lambda m: _callout(m[1]), text, flags=re.M)
     text = re.sub(r"^:{3,} *$", "\n</div>\n", text, flags=re.M)
     text = re.sub(r"(?<![\w@.])@((?:sec|fig|tbl|exr|sol)-[\w-]*\w)", lambda m: _link(m[1], numbers), text)
     text = re.sub(r"\[(-?@[^\]]+)\]", lambda m: f"({_cite(m[1])})", text)
@@ -146,6 +143,11 @@ def _math(tex: str, display: str) -> str:
 def _opening(kind: str, name: str, numbers: dict[str, tuple[str, str]]) -> str:
     title = numbers.get(f"{kind}-{name}", ("Exercise", ""))[0]
     return f'<div class="exercise" id="{kind}-{name}" markdown="1">\n\n**{title}**\n'
+
+
+def _callout(attributes: str) -> str:
+    title = re.search(r'title="([^"]*)"', attributes)
+    return f'<div class="callout" markdown="1">\n\n{f"**{title[1]}**" if title else ""}\n\n'
 
 
 def _link(label: str, numbers: dict[str, tuple[str, str]]) -> str:
