@@ -180,8 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
     console.print(
         f"Prompts of {min(lengths)} to {max(lengths)} tokens (median {statistics.median(lengths):.0f}), "
-        f"{shared} of them shared; {min(new)} to {max(new)} new tokens (mean {statistics.mean(new):.1f}). Peak memory {peak:.1f} GiB"
-        f"{'' if options.no_bfloat16 else ', both models in memory'}."
+        f"{shared} of them shared; {min(new)} to {max(new)} new tokens (mean {statistics.mean(new):.1f}). "
+        f"Peak memory {peak:.1f} GiB{'' if options.no_bfloat16 else ', both models in memory'}."
     )
 
 

@@ -193,16 +193,12 @@ class TransformersGenerator:
             eos_token_id=list(loaded.stop_ids),
             pad_token_id=loaded.stop_ids[-1],
             use_cache=True,
+            output_scores=True,
+            return_dict_in_generate=True,
         )
         prompt = torch.tensor([list(ids)])
         with deterministic(decoding.seed), torch.inference_mode():
-            out = loaded.model.generate(
-                prompt,
-                attention_mask=torch.ones_like(prompt),
-                generation_config=config,
-                output_scores=True,
-                return_dict_in_generate=True,
-            )
+            out = loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
         return out.sequences[0, len(ids) :].tolist(), [row[0] for row in out.scores]
 
     def _engine(self, opening: tuple[Message, ...]) -> "BlockEngine | None":
