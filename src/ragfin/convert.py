@@ -22,6 +22,8 @@ PAGES, SOURCE = "pages", "source"
 
 _HEADING = re.compile(r"^#+ +(.*\S)", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{3,}")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WITHOUT_MARKUP = ["a", "b", "strong", "i", "em", "u", "img", "code", "del", "sub"]
 _EXTRA = "run `pip install 'ragfin[convert]'`"
 
 
@@ -130,7 +132,7 @@ def _read_text(file: str, data: bytes) -> Converted:
 
 
 def _read_html(file: str, data: bytes) -> Converted:
-    """Write HTML as Markdown: headings with ``#``, tables with pipes; scripts, styles and navigation left out."""
+    """Write HTML as Markdown: headings and tables; no emphasis, links, scripts or navigation; ``<sup>1</sup>`` as ¹."""
     if lacking := _lacking(file, "bs4", "markdownify"):
         return lacking
     from bs4 import BeautifulSoup
@@ -143,9 +145,17 @@ def _read_html(file: str, data: bytes) -> Converted:
     for name in ("script", "style", "noscript", "nav", "template"):
         for element in soup.find_all(name):
             element.decompose()
+    for element in soup.find_all("sup"):  # a raised 1 is a footnote's mark, not another digit of the figure before it
+        element.replace_with(element.get_text().translate(_RAISED))
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    markdown = MarkdownConverter(heading_style="atx", bullets="-", escape_misc=False, escape_asterisks=False,
-                                 escape_underscores=False).convert_soup(soup.body or soup)  # fmt: skip
+    markdown = MarkdownConverter(
+        heading_style="atx",
+        bullets="-",
+        strip=_WITHOUT_MARKUP,
+        escape_misc=False,
+        escape_asterisks=False,
+        escape_underscores=False,
+    ).convert_soup(soup.body or soup)
     lines = "\n".join(line.rstrip() for line in _newlines(str(markdown)).split("\n"))
     return Converted(_BLANK_LINES.sub("\n\n", lines).strip() + "\n" if lines.strip() else "", [], title=title)
 

@@ -201,8 +201,12 @@ def find_data(folder: str | Path | None = None) -> Path:
 def _read(folder: Path, expected: contract.Contract) -> Table:
     """Read one table of the folder under English names; a missing file is a fault."""
     path = find_table(folder, expected.stems)
-    if path is None and expected is contract.DOCUMENTS and (folder / expected.stems[0]).is_dir():
-        return read_folder(folder / expected.stems[0])
+    files = folder / expected.stems[0]
+    if expected is contract.DOCUMENTS and files.is_dir():
+        if path is None:
+            return read_folder(files)
+        both = Fault(f"{files.name}/", None, f"is there beside {path.name}", "keep one of the two")
+        return Table(path.name, pd.DataFrame(), [], [both])
     if path is None:
         name = expected.stems[0] + expected.extension
         repair = f"put it in {folder} ({expected.stems[1]}{expected.extension} also does)"

@@ -86,6 +86,6 @@ def _missing(value: Any) -> bool:
 
 
 def _around(text: str, start: int, end: int, width: int = 24) -> str:
-    """Return a place with a little of its text before and after, on one line."""
-    before, after = text[max(0, start - width) : start], text[end : end + width]
-    return " ".join(f"…{before}»«{after}…".split())
+    """Tell a place by a little of the text before it, or after it where it opens the document."""
+    before, after = (" ".join(part.split()) for part in (text[max(0, start - width) : start], text[end : end + width]))
+    return f"after {before!r}" if before else f"before {after!r}"
