@@ -4,9 +4,8 @@ Measuring commands print a table, or one JSON object with ``--json``. Exit statu
 check, with a one-line reason; 2: a mistake in the command line.
 """
 
-import importlib
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +24,7 @@ from ragfin.abstention import abstention, cross_validated_threshold
 from ragfin.asking import ask as ask_question
 from ragfin.checks import corpus_report
 from ragfin.cli_models import generate_command, models_app
+from ragfin.cli_own import chunk_command, convert_command, init_command, usage_line
 from ragfin.cli_tables import (
     abstention_table,
     console,
@@ -47,6 +47,8 @@ from ragfin.generation import MissingAnswersError, RecordError
 from ragfin.lesson import LessonError, find_notebooks, run_notebook
 from ragfin.links import MEASURES
 from ragfin.models import ModelError
+from ragfin.outbound import usage_totals
+from ragfin.report import comparison_page
 from ragfin.runs import Run, load_run
 
 app = typer.Typer(
@@ -61,18 +63,26 @@ corpus_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Chec
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(models_app, name="models")
 app.command("generate")(generate_command)
+app.command("init")(init_command)
+corpus_app.command("convert")(convert_command)
+corpus_app.command("chunk")(chunk_command)
 
 Data = Annotated[
     Path | None,
     typer.Option("--data", help="Folder with the three tables; by default RAGFIN_DATA, else the project's own data."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, numbers unrounded.")]
+HtmlPath = Annotated[
+    Path | None,
+    typer.Option("--html", help="Write one self-contained page, with every question, to this file."),
+]
 CsvPath = Annotated[Path | None, typer.Option("--csv", help="Write one row per question and system to this file.")]
 Record = Annotated[
     str,
     typer.Argument(
         help="A .jsonl file of `ragfin generate`; @gold, @none or @k5 after it chooses the answers made from the gold "
-        "passages, without context, or from 5 chunks (3 unless told). Or `baseline`, the extractive one."
+        "passages, without context, or from 5 chunks (by default 3, or k of ragfin.toml). Or `baseline`, the "
+        "extractive one."
     ),
 ]
 Questions = Annotated[str, typer.Option("--questions", help="all, sample (the lesson's twelve), or ids: QA001,QA105")]
@@ -90,7 +100,9 @@ def main(version: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="A question in Spanish, or the id of one: QA105")],
-    k: Annotated[int, typer.Option("-k", "--k", min=1, help="Chunks to retrieve.")] = 3,
+    k: Annotated[
+        int | None, typer.Option("-k", "--k", min=1, help="Chunks to retrieve; by default ragfin.toml's, or 3.")
+    ] = None,
     model: Annotated[
         str, typer.Option(help="Who answers: a name of `ragfin models list`; by default extraction.")
     ] = "",
@@ -149,14 +161,17 @@ def evaluate(
     data: Data = None,
     as_json: AsJson = False,
     csv: CsvPath = None,
+    html: HtmlPath = None,
 ) -> None:
     """Measure recorded answers: each rate with its interval, abstention, and the link that failed."""
     with _one_line_errors():
         corpus = load_corpus(data)
-        rows = _select(corpus, _rows(corpus, record, model)[0], questions)
+        rows, run = _rows(corpus, record, model)
+        rows = _select(corpus, rows, questions)
         if by and by not in ("kind", "answerable"):
             raise ValueError(f"cannot group by {by!r}: choose kind or answerable")
         _write_csv(csv, rows)
+        _write_page(html, corpus, {str(rows["system"].iloc[0]): rows}, [run])
         rates, links = summarize(rows), failures_by_link(rows)
         groups = summarize(rows, by) if by else None
         silent = abstention(rows)
@@ -179,6 +194,8 @@ def evaluate(
             terminal.print(rate_table(groups, by))
         terminal.print(abstention_table(silent))
         terminal.print(link_table(links))
+        if totals := usage_totals(record.partition("@")[0]):
+            terminal.print(usage_line(totals), highlight=False)
 
 
 @app.command()
@@ -189,7 +206,7 @@ def compare(
     data: Data = None,
     as_json: AsJson = False,
     csv: CsvPath = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page to this file.")] = None,
+    html: HtmlPath = None,
     fail_if_worse: Annotated[
         Measure | None,
         typer.Option("--fail-if-worse", help="Exit with 1 when SECOND is worse beyond the paired interval."),
@@ -198,6 +215,10 @@ def compare(
     """Compare two systems on the same questions: rates with intervals, tests in pairs, failures by link.
 
     Only the questions that both answered count; the counts are said.
+
+    As a gate in continuous integration, after the record of the change has been made:
+    ragfin compare main.jsonl change.jsonl --fail-if-worse exact. It exits with 1 when the whole 95 % interval of the
+    paired difference lies below 0, when the second has more failed generations, and when there is no pair to judge by.
     """
     with _one_line_errors():
         corpus = load_corpus(data)
@@ -213,8 +234,7 @@ def compare(
         pairs = [compare_pairs(a, b, measure) for measure in dict.fromkeys(COMPARISON_ROWS.values())]
         both = pd.concat(systems.values(), ignore_index=True)
         _write_csv(csv, both)
-        if html is not None:
-            _write_page(html, corpus, systems, dict(zip(names, (a_run, b_run), strict=True)))
+        _write_page(html, corpus, systems, [a_run, b_run])
         links = failures_by_link(both).loc[list(names)]
         if as_json:
             print_json(
@@ -234,20 +254,22 @@ def compare(
             terminal.print(pair_table(pairs, names))
             terminal.print(link_table(links))
         if fail_if_worse is not None:
-            result = compare_pairs(a, b, fail_if_worse.value)
-            if result.worse:
-                change = f"{result.difference.mean:+.3f} [{result.difference.low:+.3f}, {result.difference.high:+.3f}]"
-                raise ValueError(f"{names[1]} is worse on {fail_if_worse.value}: {change} over {result.n} questions")
+            _gate(a, b, names, fail_if_worse.value)
 
 
 @corpus_app.command("check")
-def corpus_check(data: Data = None, as_json: AsJson = False) -> None:
+def corpus_check(
+    folder: Annotated[Path | None, typer.Argument(help="The same as --data.")] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """Check the tables and say what the chunks miss: all faults with file, row and repair.
 
     A gold figure that its gold passages do not hold fails the check of the project's own corpus; of another corpus it
     is a warning.
     """
     with _one_line_errors():
+        data = folder or data
         report = corpus_report(load_corpus(data))
         if as_json:
             print_json(report)
@@ -307,7 +329,7 @@ def _rows(corpus: Corpus, record: str, model: str = "") -> tuple[pd.DataFrame, R
     if choice in ("gold", "none"):
         run = load_run(path, corpus, context=choice, model=model)
     elif not choice or (choice.startswith("k") and choice[1:].isdecimal()):
-        run = load_run(path, corpus, k=int(choice[1:] or 3), model=model)
+        run = load_run(path, corpus, k=int(choice[1:] or corpus.settings.k), model=model)
     else:
         raise ValueError(f"{record!r} ends in @{choice}: write @gold, @none, or @k and a number")
     return evaluate_answers(corpus, run.answers, run.contexts, system=run.system), run
@@ -340,13 +362,26 @@ def _write_csv(path: Path | None, rows: pd.DataFrame) -> None:
         rows.assign(cited=cited).to_csv(path, index=False, lineterminator="\n")
 
 
-def _write_page(path: Path, corpus: Corpus, systems: dict[str, pd.DataFrame], runs: dict[str, Run | None]) -> None:
+def _write_page(
+    path: Path | None, corpus: Corpus, systems: dict[str, pd.DataFrame], runs: Sequence[Run | None]
+) -> None:
     """Write the page that shows every question with its answers."""
-    if importlib.util.find_spec("ragfin.report") is None:
-        raise ValueError("--html needs the module ragfin.report, which this version lacks: leave the option out")
-    page = importlib.import_module("ragfin.report").comparison_page
-    contexts = {name: run.contexts for name, run in runs.items() if run is not None}
-    path.write_text(page(corpus, systems, contexts), encoding="utf-8")
+    if path is not None:
+        contexts = {name: run.contexts for name, run in zip(systems, runs, strict=True) if run is not None}
+        path.write_text(comparison_page(corpus, systems, contexts), encoding="utf-8")
+
+
+def _gate(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, str], measure: str) -> None:
+    """Refuse the second system when it is worse than the first, or cannot be judged."""
+    failures = [int(rows["failed"].sum()) for rows in (a, b)]
+    if failures[1] > failures[0]:
+        raise ValueError(f"{names[1]} has {failures[1]} failed generations, {names[0]} {failures[0]}: record it again")
+    result = compare_pairs(a, b, measure)
+    if not result.n:
+        raise ValueError(f"{measure} applies to no question of both systems: choose another measure")
+    if result.worse:
+        change = f"{result.difference.mean:+.3f} [{result.difference.low:+.3f}, {result.difference.high:+.3f}]"
+        raise ValueError(f"{names[1]} is worse on {measure}: {change} over {result.n} questions")
 
 
 def _print_headline(corpus: Corpus) -> None:

@@ -85,7 +85,7 @@ def pair_table(pairs: list[Any], names: tuple[str, str]) -> Table:
             difference if pair.n else "-",
             str(test.only_first) if test else "-",
             str(test.only_second) if test else "-",
-            f"{test.p_value:.3f}" if test else "-",
+            (f"{test.p_value:.3f}" if test.p_value >= 0.001 else "< 0.001") if test else "-",
             f"{least.pairs} pairs ({least.difference:.2f})" if least else "-",
         )
     return table
@@ -112,6 +112,11 @@ def print_check(terminal: Console, report: dict[str, Any]) -> None:
     """Print what a corpus report says, with where to look."""
     counts = ("n_documents", "n_passages", "n_chunks", "n_questions", "n_unanswerable")
     terminal.print(", ".join(f"{report[name]} {name[2:]}" for name in counts))
+    sizes, kinds = report["document_chars"], report["by_kind"]
+    terminal.print(
+        f"characters in a document: {sizes['min']} to {sizes['max']}, median {sizes['median']:g}, in all {sizes['sum']}"
+    )
+    terminal.print(f"questions by kind: {', '.join(f'{kind} {n}' for kind, n in kinds.items())}")
     outside, headings = report["share_in_no_chunk"], report["share_headings"]
     terminal.print(f"text in no chunk: {_percent(outside)}, of which headings {_percent(headings)}")
     under = report["under_heading"]
