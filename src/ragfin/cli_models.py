@@ -55,7 +55,7 @@ def list_models() -> None:
 
 @models_app.command("get")
 def get_model(name: Annotated[str, typer.Argument(help="A name of `ragfin models list`.")]) -> None:
-    """Fetch a model into the cache, check it, and unpack it for use."""
+    """Fetch a model into the cache and check it; what is there already is only checked."""
     with _one_line_errors():
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
