@@ -48,9 +48,12 @@ class Result(NamedTuple):
 def zipf_texts(n: int, length: int, seed: int) -> list[str]:
     """Return texts of words drawn with a chance of 1/rank."""
     chance = 1 / np.arange(1, VOCABULARY + 1)
-    ranks = np.random.default_rng(seed).choice(VOCABULARY, size=(n, length), p=chance / chance.sum())
-    names = [f"w{rank}" for rank in range(VOCABULARY)]
-    return [" ".join(names[rank] for rank in row) for row in ranks.tolist()]
+    chance /= chance.sum()
+    names, draw, texts = [f"w{rank}" for rank in range(VOCABULARY)], np.random.default_rng(seed), list[str]()
+    while len(texts) < n:  # little by little, so that the peak memory before the index is that of the texts
+        ranks = draw.choice(VOCABULARY, size=(min(1000, n - len(texts)), length), p=chance)
+        texts += [" ".join(names[rank] for rank in row) for row in ranks.tolist()]
+    return texts
 
 
 def ragfin_retriever(texts: Sequence[str]) -> Callable[[Sequence[str]], Any]:
