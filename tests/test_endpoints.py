@@ -11,15 +11,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from faulty_server import FAULTS, answer_to
 
 from ragfin.corpus import Question
 from ragfin.endpoints import LONGEST_PAUSE, EndpointGenerator, _asked_pause, is_loopback
 from ragfin.generation import MissingAnswersError, RecordError, generate
 from ragfin.models import ModelError
 from ragfin.records import AnswerRecord
-
-sys.path.insert(0, str(Path(__file__).parent))
-from faulty_server import FAULTS, answer_to
 
 HERE = Path(__file__).parent
 RUN = """
