@@ -191,11 +191,12 @@ def test_evaluate_reports_rates_abstention_and_the_failed_link(record, small_fol
 
 def test_a_failed_answer_is_counted_as_failed(tmp_path, small_folder, monkeypatch):
     monkeypatch.setenv("RAGFIN_CACHE", str(tmp_path / "cache"))
-    path = write_record(tmp_path / "a.jsonl", small_folder, TEXTS | {"QA001": ""})
+    path = write_record(tmp_path / "a.jsonl", small_folder, TEXTS | {"QA001": "", "QA002": "312,4 [9] (1)"})
     found = as_json("evaluate", path, "--data", small_folder)
     rates = {row["measure"]: row for row in found["rates"]}
     assert (rates["exact"]["n"], rates["exact"]["n_failed"]) == (7, 1)
     assert found["failed_link"]["failed"] == 1
+    assert (found["n_cut"], found["n_out_of_range"], found["n_malformed"]) == (0, 1, 1)
 
 
 def test_the_baseline_can_be_evaluated_too(small_folder):

@@ -184,11 +184,13 @@ def evaluate(
                     **({} if groups is None else {f"by_{by}": groups.to_dict("records")}),
                     "abstention": silent,
                     "failed_link": links.iloc[0].to_dict(),
+                    **_oddities(rows),
                 }
             )
             return
         terminal = console()
-        terminal.print(f"{rows['system'].iloc[0]}: {len(rows)} questions")
+        odd = "{n_cut} answers cut by the token limit; no citations: {n_out_of_range} out of range, {n_malformed} malformed"
+        terminal.print(f"{rows['system'].iloc[0]}: {len(rows)} questions; {odd.format(**_oddities(rows))}")
         terminal.print(rate_table(rates))
         if groups is not None:
             terminal.print(rate_table(groups, by))
@@ -353,6 +355,15 @@ def _names(a: pd.DataFrame, b: pd.DataFrame) -> tuple[str, str]:
     """Return the names of two systems, told apart."""
     first, second = str(a["system"].iloc[0]), str(b["system"].iloc[0])
     return (first, second) if first != second else (f"{first} (1)", f"{second} (2)")
+
+
+def _oddities(rows: pd.DataFrame) -> dict[str, int]:
+    """Count the answers that were cut, and what looks like a citation and is none."""
+    return {
+        "n_cut": int((rows["finish"] == "length").sum()),
+        "n_out_of_range": int(rows["n_out_of_range"].sum()),
+        "n_malformed": int(rows["n_malformed"].sum()),
+    }
 
 
 def _write_csv(path: Path | None, rows: pd.DataFrame) -> None:
