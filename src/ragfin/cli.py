@@ -189,7 +189,7 @@ def evaluate(
             )
             return
         terminal = console()
-        odd = "{n_cut} answers cut by the token limit; no citations: {n_out_of_range} out of range, {n_malformed} malformed"
+        odd = "{n_cut} answers cut; citations ignored: {n_out_of_range} out of range, {n_malformed} malformed"
         terminal.print(f"{rows['system'].iloc[0]}: {len(rows)} questions; {odd.format(**_oddities(rows))}")
         terminal.print(rate_table(rates))
         if groups is not None:
