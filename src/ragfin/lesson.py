@@ -3,6 +3,7 @@
 A copy is executed; the file changes only when asked to, and then keeps no time, version or path of this machine.
 """
 
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def run_notebook(path: Path, *, update: bool = False, progress: Progress | None 
         on_cell_executed=executed,
     )
     try:
-        client.execute()
+        client.execute(stderr=subprocess.DEVNULL)  # a kernel's own warnings; what cells print is kept
     except CellExecutionError as error:
         reason = f"{error.ename}: {str(error.evalue).strip().splitlines()[0] if str(error.evalue).strip() else ''}"
         raise LessonError(f"{path.name}, {_cell_name(current)} failed: {reason}") from None
