@@ -52,7 +52,12 @@ class Figure(PlainFigure):
 
 
 def intervals(
-    series: Mapping[str, Mapping[str, Interval]], *, xlabel: str, title: str = "", show_n: bool = True
+    series: Mapping[str, Mapping[str, Interval]],
+    *,
+    xlabel: str,
+    title: str = "",
+    show_n: bool = True,
+    show_bounds: bool = False,
 ) -> Figure:
     """Draw rates as points with their intervals: one row per measure or kind, one marker per series.
 
@@ -66,6 +71,8 @@ def intervals(
     title : str, optional
     show_n : bool, optional
         Write mean and n to the right of each interval.
+    show_bounds : bool, optional
+        Write the bounds there too.
 
     Returns
     -------
@@ -85,7 +92,8 @@ def intervals(
             axes.plot(point.mean, height, marker, color=colour, ms=6.5, mec="white", label=label)
             label = None
             if show_n:
-                axes.text(1.03, height, f"{point.mean:.2f}  n={point.n}", va="center", size=8.5, color=colour)
+                bounds = f"  [{point.low:.2f}, {point.high:.2f}]" if show_bounds else ""
+                axes.text(1.03, height, f"{point.mean:.2f}{bounds}  n={point.n}", va="center", size=8.5, color=colour)
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.4, -0.6), xlabel=xlabel, yticks=range(len(rows)))
     axes.set_title(title, loc="left")
     axes.set_yticklabels(rows)
