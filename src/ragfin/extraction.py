@@ -23,7 +23,9 @@ K = 3
 COVERAGE_AT = (1, 2, 3, 5)
 
 
-def baseline_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict[str, Any]:
+def baseline_report(
+    corpus: Corpus, chunks: Sequence[Chunk] | None = None, *, retriever: Retriever | None = None
+) -> dict[str, Any]:
     """Measure the extractive baseline on every question of a corpus.
 
     The means are over the answerable questions. The best chunk is judged on its body, the line is the best line
@@ -36,6 +38,8 @@ def baseline_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> di
         What `ragfin.load_corpus` returns.
     chunks : sequence of Chunk, optional
         The chunks to search; by default those of `ragfin.chunking.chunk_corpus`.
+    retriever : Retriever, optional
+        Another than BM25 over the chunks.
 
     Returns
     -------
@@ -51,7 +55,7 @@ def baseline_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> di
     """
     if chunks is None:
         chunks = chunk_corpus(corpus, corpus.settings.max_chars)
-    rows = baseline_rows(corpus, chunks)
+    rows = baseline_rows(corpus, chunks, retriever=retriever)
     answerable, unanswerable = rows[rows["answerable"]], rows[~rows["answerable"]]
     threshold = _or_none(median_threshold(unanswerable["score"]))
     return {
@@ -128,6 +132,7 @@ def evaluate_baseline(
     questions: Iterable[Question] | None = None,
     threshold: float | None = None,
     system: str = "extraction",
+    retriever: Retriever | None = None,
 ) -> pd.DataFrame:
     """Measure the extractive baseline: the best line of the best chunk, which it cites.
 
@@ -145,6 +150,10 @@ def evaluate_baseline(
     threshold : float, optional
         It abstains strictly below this score of the best chunk. By default the median of all unanswerable questions
         of the corpus; ``-inf`` never abstains.
+    system : str, optional
+        Its name, kept in each row.
+    retriever : Retriever, optional
+        Another than BM25 over the chunks.
 
     Returns
     -------
@@ -153,7 +162,7 @@ def evaluate_baseline(
     """
     if chunks is None:
         chunks = chunk_corpus(corpus, corpus.settings.max_chars)
-    rows = baseline_rows(corpus, chunks)
+    rows = baseline_rows(corpus, chunks, retriever=retriever)
     if threshold is None:
         threshold = median_threshold(rows.loc[~rows["answerable"], "score"])
     silent = rows["score"] < threshold
