@@ -203,3 +203,11 @@ def test_another_language_has_its_notation_and_its_abstention() -> None:
 def test_huge_figures_are_compared() -> None:
     huge = "9" * 200_000 + " pb"
     assert exact_typed(huge, asked(huge))
+
+
+def test_the_year_alone_does_not_say_a_date_but_a_date_says_its_year():
+    launched = Question("Q1", "R09", "¿Cuándo empezó a cotizar?", "14 de mayo de 2015", "texto", True, ())
+    assert contains_typed("El 14 de mayo de 2015", launched)
+    assert not contains_typed("En 2015", launched)
+    founded = launched._replace(gold_answer="2015")
+    assert contains_typed("El 14 de mayo de 2015", founded)

@@ -83,7 +83,7 @@ def contains_typed(answer: str, question: Question, *, language: Language = SPAN
         wanted, said_words = (set(words(t, stop_words=language.stop_words)) for t in (question.gold_answer, answer))
         return wanted <= said_words
     said = _read(answer, language.locale)
-    return all(any(agree(g, s) for s in said) for g in gold)
+    return all(any(_says(s, g) for s in said) for g in gold)
 
 
 def faithful_typed(answer: str, context: str, question: Question, *, language: Language = SPANISH) -> bool | float:
@@ -189,6 +189,12 @@ def disagreements(rows: Iterable[tuple[Question, str, str]], *, language: Langua
     return found
 
 
+def _says(said: Signed, gold: Signed) -> bool:
+    """Tell whether a figure of an answer says a gold one; the year alone does not say a date."""
+    vague = gold[0].unit in CALENDAR_UNITS and not str(said[0].value).startswith(str(gold[0].value))
+    return agree(gold, said) and not vague
+
+
 def _read(text: str, locale: Locale) -> list[Signed]:
     return list(signed(read_figures(text, locale), text))
 
@@ -239,7 +245,7 @@ def _reason(measure: str, question: Question, answer: str, context: str, locale:
 def _reason_for_no(measure: str, question: Question, answer: str, context: str, locale: Locale) -> str:
     """Say which figure the typed rule misses, and what comes nearest."""
     pool, asked, pairs = read_figures(answer, locale), read_figures(question.text, locale), _read(answer, locale)
-    lost = [g for g, free in _required(question, locale) if not any(agree((g, free), s) for s in pairs)]
+    lost = [g for g, free in _required(question, locale) if not any(_says(s, (g, free)) for s in pairs)]
     if measure == "faithful":
         lost, pool = _unsupported(answer, context, question, locale), read_with_headers(context, locale) + asked
     elif not lost:
