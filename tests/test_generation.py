@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ragfin import models
+from ragfin import local_llm, models
 from ragfin.chunking import Chunk
 from ragfin.corpus import Question, load_corpus
 from ragfin.generation import (
@@ -474,6 +474,41 @@ def test_killed_in_the_middle_and_run_again_asks_nothing_twice_and_gives_the_sam
     resumed, _ = run_stepping(tiny, killed).communicate("\n" * 9)
     assert resumed.split() == [question.id for question in QUESTIONS[recorded:]]
     assert killed.read_bytes() == whole.read_bytes()
+
+
+def test_a_gguf_file_is_unpacked_once_and_nothing_half_written_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Path] = []
+
+    def unpack(gguf: Path, folder: Path) -> None:
+        calls.append(folder)
+        (folder / "half").write_text("")
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        (folder / "half").rename(folder / "model.safetensors")
+
+    monkeypatch.setattr(local_llm, "_unpack", unpack)
+    monkeypatch.setattr(local_llm, "_float32_bytes", lambda gguf: 1000)
+    weights = local_llm.Weights("tiny", "a" * 64, tmp_path / "tiny.gguf")
+    with pytest.raises(ModelError, match=r"cannot unpack tiny\.gguf to .*: No space left on device"):
+        local_llm.unpack_gguf(weights)
+    assert list((models.cache_folder() / "unpacked").iterdir()) == []
+    folder = local_llm.unpack_gguf(weights)
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
+    assert local_llm.unpack_gguf(weights) == folder
+    assert len(calls) == 2
+    (other,) = {local_llm.unpack_gguf(replace(weights, sha256="b" * 64))} - {folder}
+    assert other.name != folder.name
+
+
+def test_a_disk_too_small_for_the_weights_is_told_before_unpacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_llm, "_float32_bytes", lambda gguf: 10**18)
+    weights = local_llm.Weights("huge", "a" * 64, tmp_path / "huge.gguf")
+    with pytest.raises(ModelError, match=r"cannot unpack huge\.gguf .*: 1000000000\.00 GB needed, .* GB free"):
+        local_llm.unpack_gguf(weights)
 
 
 # Traces, token counts, the command
