@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from ragfin import Corpus, load_corpus
-from ragfin.checks import gold_faults
+from ragfin.checks import gold_faults, gold_unit_faults
 from ragfin.chunking import Chunk, blocks, chunk_corpus
 from ragfin.extraction import baseline_report
 from ragfin.figures import figures
@@ -277,6 +277,7 @@ def test_a_prospectus_states_the_risk_indicator(texts):
 
 def test_gold_figures_stand_in_the_gold_passages(corpus):
     assert gold_faults(corpus) == []
+    assert gold_unit_faults(corpus) == {}
 
 
 def test_an_unanswerable_question_has_no_passage_and_says_so(corpus):

@@ -14,6 +14,7 @@ from ragfin.chunking import Chunk, Span, blocks, chunk_corpus
 from ragfin.corpus import Corpus, Passage, Question
 from ragfin.figures import figures
 from ragfin.metrics import COVERED_FROM, coverage
+from ragfin.typed_metrics import gold_figure_faults
 
 COMPUTED_KINDS = frozenset({"calculo", "comparacion", "calculation", "comparison"})
 LESSON_SAMPLE = {"texto": 3, "tabla": 3, "nota_pie": 1, "texto_y_nota": 1, "tabla_y_nota": 1, "no_respondible": 3}
@@ -59,6 +60,26 @@ def gold_faults(corpus: Corpus) -> list[GoldFault]:
     return found
 
 
+def gold_unit_faults(corpus: Corpus) -> dict[str, list[str]]:
+    """Return where gold figures differ from their gold passages in unit, scale or sign, read by the typed reader.
+
+    The same questions are left out as in `gold_faults`.
+
+    Returns
+    -------
+    dict of str to list of str
+        Question id to what `ragfin.typed_metrics.gold_figure_faults` says; empty for a sound corpus.
+    """
+    texts = _texts(corpus)
+    found = {}
+    for question in corpus:
+        if question.kind not in COMPUTED_KINDS:
+            gold = [texts[p.doc_id][p.start : p.end] for p in question.gold_passages]
+            if faults := gold_figure_faults(question, gold, language=corpus.language):
+                found[question.id] = faults
+    return found
+
+
 def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict[str, Any]:
     """Count what the chunks of a corpus hold and what they miss.
 
@@ -82,7 +103,8 @@ def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict
         ``n_gold_passages``: distinct ones. ``share_gold_cut``: those that no single chunk holds whole although some
         chunk holds a part. ``gold_in_no_chunk``: ids of those that all chunks together do not cover (from 0.5).
         ``needs_several_chunks``: ids of answerable questions whose gold passages no single chunk covers all.
-        ``gold_faults``: what `gold_faults` returns. Shares are None without text or gold.
+        ``gold_faults`` and ``gold_unit_faults``: what the functions of these names return. Shares are None without text
+        or gold.
     """
     if chunks is None:
         chunks = chunk_corpus(corpus, corpus.settings.max_chars)
@@ -127,6 +149,7 @@ def corpus_report(corpus: Corpus, chunks: Sequence[Chunk] | None = None) -> dict
             question.id for question in corpus if question.answerable and not _fits(question, by_doc)
         ],
         "gold_faults": gold_faults(corpus),
+        "gold_unit_faults": gold_unit_faults(corpus),
     }
 
 

@@ -277,9 +277,10 @@ def corpus_check(
             print_json(report)
         else:
             print_check(console(), report)
-        if faults := report["gold_faults"]:
-            told = ", ".join(fault.question_id for fault in faults)
-            message = f"gold figures that are not in the gold passages: {told}"
+        ids = [fault.question_id for fault in report["gold_faults"]] + [*report["gold_unit_faults"]]
+        if ids:
+            told = ", ".join(sorted(set(ids)))
+            message = f"gold figures that are not, or not with this unit and sign, in the gold passages: {told}"
             if _is_own(data):
                 raise ValueError(message)
             typer.echo(f"ragfin: warning: {message}", err=True)

@@ -135,6 +135,10 @@ def print_check(terminal: Console, report: dict[str, Any]) -> None:
     )
     missing = len(report["gold_faults"])
     terminal.print(f"questions with gold figures that their gold passages do not hold: {missing}")
+    units = report["gold_unit_faults"]
+    terminal.print(
+        f"questions whose gold differs from its passages in unit, scale or sign: {len(units)}{_ids([*units])}"
+    )
 
 
 def _ids(ids: list[str]) -> str:
