@@ -15,7 +15,8 @@ from ragfin.comparison import compare_pairs, comparison_table
 from ragfin.evaluation import evaluate, evaluate_baseline, failures_by_link
 from ragfin.generation import RAG_PROMPT, Answer, Identity, answer_key
 from ragfin.records import AnswerRecord
-from ragfin.report import baseline_contexts, comparison_page, marked
+from ragfin.report import comparison_page
+from ragfin.report_questions import baseline_contexts, marked
 from ragfin.runs import fragments, load_run
 
 TEXTS = {

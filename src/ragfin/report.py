@@ -9,24 +9,15 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ragfin.chunking import Chunk, chunk_corpus
 from ragfin.comparison import COMPARISON_ROWS, Comparison, compare_pairs, comparison, comparison_table, format_interval
-from ragfin.corpus import Corpus, Passage, Question
+from ragfin.corpus import Corpus, Question
 from ragfin.evaluation import failures_by_link
-from ragfin.extraction import K
-from ragfin.links import MEASURES
-from ragfin.metrics import COVERED_FROM, coverage
-from ragfin.retrieval import BM25Retriever
+from ragfin.report_questions import Contexts, baseline_contexts, question_item, spoken
 from ragfin.stats import Interval, bootstrap_mean, wilson
-
-Contexts = Mapping[str, Sequence[Chunk]]
-Span = tuple[int, int]
 
 
 def comparison_page(
@@ -80,7 +71,7 @@ def comparison_page(
         '<p class="note">In a context: <mark class="gold">a gold passage</mark>, '
         '<mark class="cited">a cited fragment</mark>, <mark class="cited gold">both</mark>.</p>',
         '<p id="count" class="note" aria-live="polite"></p>',
-        *(_question(question, rows_by_id, given, texts) for question in questions),
+        *(question_item(question, rows_by_id, given, texts) for question in questions),
     ]
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -90,51 +81,6 @@ def comparison_page(
         "<body>\n<main>\n" + "\n".join(body) + f"\n</main>\n<script>{script}</script>\n</body>\n</html>\n"
     )
     return page.encode("utf-8", "replace").decode()
-
-
-def baseline_contexts(corpus: Corpus) -> dict[str, list[Chunk]]:
-    """Return the chunks that the extractive baseline found for each question, by question id, best first."""
-    chunks = chunk_corpus(corpus, corpus.settings.max_chars)
-    retriever = BM25Retriever(chunks, stop_words=corpus.language.stop_words)
-    found = retriever.search_many([question.text for question in corpus], K)
-    return {question.id: [hit.chunk for hit in hits] for question, hits in zip(corpus, found, strict=True)}
-
-
-def marked(text: str, span: Span, gold: Iterable[Span], *, cited: bool = False) -> str:
-    """Return a span of a document as HTML, escaped, with the gold parts of it marked.
-
-    Parameters
-    ----------
-    text : str
-        Raw text of the document.
-    span : (start, end)
-        What is shown: half-open, in code points, as the gold spans are.
-    gold : iterable of (start, end)
-        Of the same document; they may overlap and may reach beyond ``span``.
-    cited : bool, optional
-        Mark the whole as cited.
-
-    Returns
-    -------
-    str
-        Without the tags and unescaped it is ``text[start:end]``.
-
-    Examples
-    --------
-    >>> marked("Ventas: <5>", (0, 11), [(8, 11)])
-    'Ventas: <mark class="gold">&lt;5&gt;</mark>'
-    >>> marked("abc", (0, 3), [(1, 9)], cited=True)
-    '<mark class="cited">a</mark><mark class="cited gold">bc</mark>'
-    """
-    start, end = span
-    inside = [(max(a, start), min(b, end)) for a, b in gold if max(a, start) < min(b, end)]
-    edges = sorted({start, end, *(edge for piece in inside for edge in piece)})
-    html = []
-    for left, right in pairwise(edges):
-        classes = ["cited"] * cited + ["gold"] * any(a <= left and right <= b for a, b in inside)
-        piece = escape(text[left:right])
-        html.append(f'<mark class="{" ".join(classes)}">{piece}</mark>' if classes else piece)
-    return "".join(html)
 
 
 def _rates(systems: Mapping[str, pd.DataFrame]) -> str:
@@ -204,7 +150,7 @@ def _links(systems: Mapping[str, pd.DataFrame]) -> str:
     rows = []
     for link in counts.columns[counts.sum() > 0]:
         cells = [_cell(name, _button(link, i, str(counts[link].iloc[i]))) for i, name in enumerate(systems)]
-        rows.append(_row(_spoken(link), cells))
+        rows.append(_row(spoken(link), cells))
     return f"<h2>First link that failed</h2>{_table(['link', *systems], rows)}"
 
 
@@ -222,7 +168,7 @@ def _form(questions: Sequence[Question], systems: Mapping[str, pd.DataFrame]) ->
         [
             '<form hidden><label>text<input type="search" name="text" autocomplete="off"></label>',
             _select("kind", "any kind", [(kind, kind) for kind in kinds]),
-            _select("link", "any link", [(link, _spoken(link)) for link in dict.fromkeys(sorted(links))]),
+            _select("link", "any link", [(link, spoken(link)) for link in dict.fromkeys(sorted(links))]),
             _select("system", "any system", [(str(i), name) for i, name in enumerate(systems)]) if several else "",
             '<label class="check"><input type="checkbox" name="split">only where exact differs</label>'
             if several
@@ -236,85 +182,6 @@ def _select(name: str, none: str, options: Iterable[tuple[str, str]]) -> str:
     """Return one choice of the filter."""
     inner = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in options)
     return f'<label>{name}<select name="{name}"><option value="">{none}</option>{inner}</select></label>'
-
-
-def _question(
-    question: Question,
-    rows: Mapping[str, Mapping[str, dict[str, Any]]],
-    contexts: Mapping[str, Contexts],
-    texts: Mapping[str, str],
-) -> str:
-    """Return one question with its gold, its answers, and the contexts that they were made from."""
-    answers = {name: by_id[question.id] for name, by_id in rows.items() if question.id in by_id}
-    links = [f"{number}:{answers[name]['failed_link']}" for number, name in enumerate(rows) if name in answers]
-    split = len({row["exact"] for row in answers.values()}) > 1
-    chips = "".join(_chip(name, row["failed_link"]) for name, row in answers.items())
-    shared: dict[tuple[Any, ...], list[str]] = {}
-    for name in answers:
-        key = tuple((chunk.doc_id, chunk.spans) for chunk in contexts[name].get(question.id, ()))
-        shared.setdefault(key, []).append(name)
-    several = len(shared) > 1
-    read = "".join(
-        _context(question, contexts[readers[0]].get(question.id, ()), {n: answers[n] for n in readers}, texts, several)
-        for readers in shared.values()
-    )
-    said = "".join(_answer(name, row) for name, row in answers.items())
-    ids = ", ".join(passage.id for passage in question.gold_passages) or "none: the documents do not say"
-    return (
-        f'<details class="question" id="{escape(question.id)}" data-kind="{escape(question.kind)}" '
-        f'data-links="{escape(" ".join(links))}" data-split="{"yes" if split else "no"}">'
-        f'<summary><span class="id">{escape(question.id)}</span> <span class="kind">{escape(question.kind)}</span><br>'
-        f'<span lang="es">{escape(question.text)}</span><br>{chips}</summary><div class="inside">'
-        f'<p>Gold answer: <b class="gold-answer">{escape(question.gold_answer)}</b> '
-        f'<span class="note">gold passages: {escape(ids)}</span></p>{said}{read}</div></details>'
-    )
-
-
-def _answer(name: str, row: Mapping[str, Any]) -> str:
-    """Return one answer with its measures."""
-    measures = ", ".join(f"{_spoken(measure)} {_value(row[measure])}" for measure in MEASURES)
-    said = "(the generation failed)" if row["failed"] else escape(row["answer"]) or "(empty)"
-    return (
-        f'<div class="answer"><h3>{escape(name)}</h3><p class="said">{said}</p>'
-        f'<p class="measures">{_chip("", row["failed_link"])}{measures}</p></div>'
-    )
-
-
-def _context(
-    question: Question,
-    chunks: Sequence[Chunk],
-    answers: Mapping[str, dict[str, Any]],
-    texts: Mapping[str, str],
-    several: bool,
-) -> str:
-    """Return what some answers were made from, gold and cited parts marked, and the gold that it lacks."""
-    whose = f" of {escape(' and '.join(answers))}" if several else ""
-    html = [f"<h3>Context{whose}</h3>"]
-    if not chunks:
-        html.append('<p class="note">None: the question alone.</p>')
-    for number, chunk in enumerate(chunks, start=1):
-        citing = [name for name, row in answers.items() if number in row["cited"] and not row["failed"]]
-        gold = [(p.start, p.end) for p in question.gold_passages if p.doc_id == chunk.doc_id]
-        spans = [marked(texts[chunk.doc_id], span, gold, cited=bool(citing)) for span in chunk.spans]
-        by = f' <span class="by">cited by {escape(" and ".join(citing))}</span>' if citing else ""
-        html.append(
-            f'<div class="chunk{" is-cited" if citing else ""}"><div class="head">[{number}] {escape(chunk.doc_id)} '
-            f"{escape(chunk.title)} &gt; {escape(chunk.section)}{by}</div>"
-            f'<div class="text" lang="es">{"<br><br>".join(spans)}</div></div>'
-        )
-    missing = [p for p in question.gold_passages if coverage(chunks, p) < COVERED_FROM]
-    return "".join([*html, *(_missing(passage, texts) for passage in missing)])
-
-
-def _missing(passage: Passage, texts: Mapping[str, str]) -> str:
-    """Return a gold passage that the context does not cover."""
-    place = f"{passage.doc_id}, characters {passage.start} to {passage.end}"
-    span = (passage.start, passage.end)
-    return (
-        f'<div class="chunk missing"><div class="head">Not covered by this context: gold passage {escape(passage.id)} '
-        f'<span class="note">{escape(place)}</span></div>'
-        f'<div class="text" lang="es">{marked(texts[passage.doc_id], span, [span])}</div></div>'
-    )
 
 
 def _table(columns: Sequence[str], rows: Iterable[str]) -> str:
@@ -332,23 +199,8 @@ def _cell(column: str, html: str) -> str:
     return f'<td data-column="{escape(column)}">{html}</td>'
 
 
-def _chip(name: str, link: str) -> str:
-    """Return the first link that failed as a label."""
-    text = ": ".join(filter(None, [name, "all links hold" if link == "none" else _spoken(link)]))
-    return f'<span class="chip {"sound" if link == "none" else "broken"}">{escape(text)}</span>'
-
-
-def _value(value: float) -> str:
-    """Return a measure as a word, or as a fraction."""
-    return "n/a" if np.isnan(value) else {0.0: "no", 1.0: "yes"}.get(value, f"{value:.2f}")
-
-
 def _p(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else "< 0.001"
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
