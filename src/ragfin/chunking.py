@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ragfin.corpus import Corpus
 
 Span = tuple[int, int]
+_Cut = tuple[str, tuple[Span, ...]]  # section and spans of one chunk
 
 FOOTNOTE_MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
 
@@ -147,13 +148,13 @@ def chunk_documents(
         for document in documents:
             yield from chunk_document(*document, max_chars)
         return
-    waiting: deque[Future[list[Chunk]]] = deque()
+    waiting: deque[tuple[list[tuple[str, str, str]], Future[list[list[_Cut]]]]] = deque()
     for block in _blocks_of_documents(documents):
-        waiting.append(executor.submit(_chunk_block, block, max_chars))
+        waiting.append((block, executor.submit(_cut_block, [text for _, _, text in block], max_chars)))
         if len(waiting) >= _WAITING_BLOCKS:
-            yield from waiting.popleft().result()
+            yield from _chunks_of_block(*waiting.popleft())
     while waiting:
-        yield from waiting.popleft().result()
+        yield from _chunks_of_block(*waiting.popleft())
 
 
 def blocks(text: str) -> Iterator[Span]:
@@ -203,6 +204,13 @@ def _blocks_of_documents(documents: Iterable[tuple[str, str, str]]) -> Iterator[
         yield block
 
 
-def _chunk_block(documents: Sequence[tuple[str, str, str]], max_chars: int) -> list[Chunk]:
-    """Cut some documents: what an executor's worker does."""
-    return [chunk for document in documents for chunk in chunk_document(*document, max_chars)]
+def _cut_block(texts: Sequence[str], max_chars: int) -> list[list[_Cut]]:
+    """Cut some texts, which is what an executor's worker does: sections and spans cost less to send than chunks."""
+    return [[(c.section, c.spans) for c in chunk_document("", "", text, max_chars)] for text in texts]
+
+
+def _chunks_of_block(documents: Sequence[tuple[str, str, str]], cut: "Future[list[list[_Cut]]]") -> Iterator[Chunk]:
+    """Yield the chunks of some documents from where a worker cut them."""
+    for (doc_id, title, text), pieces in zip(documents, cut.result(), strict=True):
+        for section, spans in pieces:
+            yield _chunk(doc_id, title, section, spans, text)

@@ -53,7 +53,7 @@ class Departure:
         named = ", ".join(f"{doc_id} ({n})" for doc_id, n in self.fragments.items())
         what = f"{self.n_questions} questions, and fragments of {len(self.fragments)} documents: {named or 'none'}"
         where = f"leaves this machine for {self.host}" if self.leaves else f"stays on this machine ({self.host})"
-        cost = "" if self.cost is None else f", at most about {self.cost:.2f} {self.currency}"
+        cost = "" if self.cost is None else f", at most about {self.cost:.4f} {self.currency}"
         return [
             f"{where}: {what}",
             f"estimated: {self.prompt_tokens} tokens to read, at most {self.completion_tokens} to write{cost}",
