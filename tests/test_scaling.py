@@ -97,7 +97,7 @@ def test_an_executor_is_not_handed_the_whole_corpus_at_once(monkeypatch):
 
 def test_chunking_to_parquet_needs_far_less_memory_than_the_corpus(tmp_path):
     """60 MB of text in one row group; the process may grow by half as much over what its imports take."""
-    text = "".join(SECTION.format(n=n) for n in range(4_000))
+    text = "".join(f"## Apartado {n}\n\n{'palabra ' * 90}\n\n" for n in range(600))
     schema = pa.schema([("doc_id", pa.string()), ("title", pa.string()), ("text", pa.large_string())])
     n = 60_000_000 // len(text)
     with pq.ParquetWriter(tmp_path / "documents.parquet", schema, use_dictionary=False) as writer:
