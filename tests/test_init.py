@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -21,6 +23,7 @@ from ragfin.extraction import baseline_report
 from ragfin.outbound import Departure, departure, host_of, usage_file, usage_totals, usage_writer
 from ragfin.prompts import Message, Request
 from ragfin.records import AnswerRecord
+from ragfin.retrieval import Hit
 from ragfin.settings import Prices, load_settings
 from ragfin.skeleton import write_skeleton
 
@@ -101,6 +104,24 @@ def test_check_tells_sizes_and_kinds(folder):
     assert "characters in a document: 95 to 181, median 138, in all 276" in told
     assert "questions by kind: no_respondible 1, texto 1" in told
     assert json.loads(run("corpus", "check", folder, "--json").stdout)["document_chars"]["sum"] == 276
+
+
+def test_the_baseline_takes_the_retriever_of_the_settings(folder, monkeypatch):
+    """A retriever that always brings the wrong document covers nothing."""
+    monkeypatch.setitem(sys.modules, "own_wrong", SimpleNamespace(Wrong=Wrong))
+    path = folder / "ragfin.toml"
+    path.write_text('retriever = "own_wrong:Wrong"\n' + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert json.loads(run("baseline", "--data", folder, "--json").stdout)["coverage"] == 0
+
+
+class Wrong:
+    """Bring the second document's chunks, whatever is asked."""
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self.chunks = [chunk for chunk in chunks if chunk.doc_id == "R02"]
+
+    def search(self, question: str, k: int = 3) -> list[Hit]:
+        return [Hit(chunk, 1.0) for chunk in self.chunks[:k]]
 
 
 def test_windows_line_ends_in_the_tables_change_nothing(folder):

@@ -48,7 +48,9 @@ from ragfin.lesson import LessonError, find_notebooks, run_notebook
 from ragfin.links import MEASURES
 from ragfin.models import ModelError
 from ragfin.outbound import usage_totals
+from ragfin.pipeline import retriever_of
 from ragfin.report import comparison_page
+from ragfin.retrieval import Retriever
 from ragfin.runs import Run, load_run
 
 app = typer.Typer(
@@ -136,7 +138,8 @@ def baseline(data: Data = None, as_json: AsJson = False) -> None:
     """
     with _one_line_errors():
         corpus = load_corpus(data)
-        report = baseline_report(corpus)
+        retriever = _own_retriever(corpus)
+        report = baseline_report(corpus, retriever=retriever)
         if as_json:
             print_json(report)
             return
@@ -149,7 +152,7 @@ def baseline(data: Data = None, as_json: AsJson = False) -> None:
         at_k = ", ".join(f"k={k} {three(value)}" for k, value in report["coverage_at"].items())
         terminal.print(f"coverage by k: {at_k}")
         if report["auc"] is not None:
-            terminal.print(_abstention_line(corpus, report))
+            terminal.print(_abstention_line(corpus, report, retriever))
 
 
 @app.command()
@@ -327,7 +330,7 @@ def lesson(
 def _rows(corpus: Corpus, record: str, model: str = "") -> tuple[pd.DataFrame, Run | None]:
     """Return the rows of a record, or of the extractive baseline, and the run they were made from."""
     if record == "baseline":
-        return evaluate_baseline(corpus), None
+        return evaluate_baseline(corpus, retriever=_own_retriever(corpus)), None
     path, _, choice = record.rpartition("@") if "@" in record else (record, "", "")
     if choice in ("gold", "none"):
         run = load_run(path, corpus, context=choice, model=model)
@@ -336,6 +339,11 @@ def _rows(corpus: Corpus, record: str, model: str = "") -> tuple[pd.DataFrame, R
     else:
         raise ValueError(f"{record!r} ends in @{choice}: write @gold, @none, or @k and a number")
     return evaluate_answers(corpus, run.answers, run.contexts, system=run.system), run
+
+
+def _own_retriever(corpus: Corpus) -> Retriever | None:
+    """Return the retriever that ragfin.toml names; None for BM25, which the baseline takes by itself."""
+    return None if corpus.settings.retriever == "bm25" else retriever_of(corpus)
 
 
 def _select(corpus: Corpus, rows: pd.DataFrame, questions: str) -> pd.DataFrame:
@@ -411,7 +419,7 @@ def _print_headline(corpus: Corpus) -> None:
         terminal.print(frame_table(comparison_table(systems)))
 
 
-def _abstention_line(corpus: Corpus, report: dict[str, Any]) -> str:
+def _abstention_line(corpus: Corpus, report: dict[str, Any], retriever: Retriever | None) -> str:
     """Say what the score of the best chunk is worth as a signal to abstain."""
     answerable = report["n_questions"] - report["n_unanswerable"]
     lines = [
@@ -421,7 +429,7 @@ def _abstention_line(corpus: Corpus, report: dict[str, Any]) -> str:
         f"{report['abstains_answerable']} of {answerable} answerable questions",
     ]
     if report["n_unanswerable"] > 1:
-        rows = evaluate_baseline(corpus)
+        rows = evaluate_baseline(corpus, retriever=retriever)
         scores = [rows.loc[rows["answerable"] == flag, "score"] for flag in (True, False)]
         held_out = cross_validated_threshold(*scores)
         lines.append(
