@@ -182,6 +182,17 @@ def test_local_links_and_images_exist(path):
     assert [t for t in local if t and not (path.parent / t).exists()] == []
 
 
+def test_the_prose_is_spelt_right(tmp_path):
+    for path in ALL:
+        target = tmp_path / f"{name_of(path).replace('/', '-')}.md"
+        target.write_text(re.sub(r"\*[^*\n]+\*|«[^»\n]+»|\"[^\"\n]+\"", "", pages.prose(path)), encoding="utf-8")
+    codespell = Path(sys.executable).parent / "codespell"
+    run = subprocess.run(
+        [codespell, "--toml", ROOT / "pyproject.toml", "--skip", "", tmp_path], capture_output=True, text=True
+    )
+    assert run.stdout == ""
+
+
 def lint(*arguments, cwd):
     panache = Path(sys.executable).parent / "panache"
     run = subprocess.run([panache, "lint", *arguments], cwd=cwd, capture_output=True, text=True)

@@ -324,12 +324,13 @@ def test_a_gold_figure_outside_its_passages_is_a_warning_for_another_corpus(
     folder = write_tables(tmp_path / "checkout" / "data", small_tables)
     result = run("corpus", "check", "--data", folder)
     assert result.exit_code == 0
-    assert "warning: gold figures that are not, or not with this unit and sign, in the gold passages: QA001" in result.stderr
+    message = "gold figures that are not, or not with this unit and sign, in the gold passages: QA001"
+    assert f"warning: {message}" in result.stderr
     (tmp_path / "checkout" / "pyproject.toml").touch()
     monkeypatch.setattr(ragfin.cli, "__file__", str(tmp_path / "checkout" / "src" / "ragfin" / "cli.py"))
     result = run("corpus", "check", "--data", folder)
     assert result.exit_code == 1
-    assert "ragfin: gold figures that are not, or not with this unit and sign, in the gold passages: QA001" in result.stderr
+    assert f"ragfin: {message}" in result.stderr
 
 
 def test_corpus_build_runs_the_builder_of_the_checkout(tmp_path, monkeypatch):
