@@ -73,7 +73,7 @@ def questions(n: int) -> list[Question]:
 
 
 def endpoint(url: str, **options) -> EndpointGenerator:
-    return EndpointGenerator("m", url, **{"timeout": 1.0, "first_pause": 0.01, "concurrency": 4, **options})
+    return EndpointGenerator("m", url, **{"timeout": 2.0, "first_pause": 0.01, "concurrency": 4, **options})
 
 
 def ask(url: str, n: int, record: Path | None = None, **options) -> list:
