@@ -1,4 +1,4 @@
-"""Write a student copy of the notebooks into ``_handout/``: no outputs, no solutions, the data beside them."""
+"""Write a student copy into ``_handout/``: notebooks without outputs and solutions, data, library."""
 
 import argparse
 import shutil
@@ -8,9 +8,12 @@ import nbformat
 
 from book import pages
 
+# What `conda env create -f environment.yml` or `pip install -c constraints.txt -e .` needs, beside the licences.
+FILES = ("environment.yml", "constraints.txt", "pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT")
+
 
 def write(out: Path) -> list[Path]:
-    """Copy every chapter without outputs and execution counts, and the data that they read.
+    """Copy every chapter without outputs and execution counts, the data that they read and the library.
 
     Returns
     -------
@@ -27,10 +30,10 @@ def write(out: Path) -> list[Path]:
                 cell.outputs, cell.execution_count = [], None
         nbformat.write(notebook, folder / path.name)
         written.append(folder / path.name)
-    shutil.copytree(
-        pages.ROOT / "data", out / "data", dirs_exist_ok=True, ignore=shutil.ignore_patterns("source", "__pycache__")
-    )
-    for name in ("environment.yml", "LICENSE", "LICENSE-TEXT"):
+    for name in ("data", "src", "figures"):
+        left_out = shutil.ignore_patterns("source", "__pycache__", "*.egg-info")
+        shutil.copytree(pages.ROOT / name, out / name, dirs_exist_ok=True, ignore=left_out)
+    for name in FILES:
         shutil.copy(pages.ROOT / name, out / name)
     return written
 
@@ -39,8 +42,12 @@ def main() -> None:
     """Write the handout and say where it is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=pages.ROOT / "_handout")
-    written = write(parser.parse_args().out)
-    print(f"{len(written)} notebooks without outputs and solutions in _handout/notebooks/")
+    out = parser.parse_args().out
+    written = write(out)
+    print(f"{len(written)} notebooks without outputs and solutions in {out.name}/notebooks/")
+    print(
+        f"to work on them: cd {out.name}, conda env create -f environment.yml, or pip install -c constraints.txt -e ."
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """What a person sees without Quarto: the plain preview in a real browser, and the student's handout."""
 
 import itertools
+import tomllib
 
 import nbformat
 import pytest
+import yaml
 
 from book import build, handout, pages
 
@@ -62,6 +64,17 @@ def test_the_handout_has_no_outputs_and_no_solutions(tmp_path):
         cells = nbformat.read(path, as_version=4).cells
         assert all(cell.get("outputs", []) == [] and cell.get("execution_count") is None for cell in cells)
     assert (tmp_path / "data" / "questions.csv").exists()
+
+
+def test_the_handout_holds_what_its_environment_file_installs(tmp_path):
+    handout.write(tmp_path)
+    asked = yaml.safe_load((tmp_path / "environment.yml").read_text(encoding="utf-8"))["dependencies"][-1]["pip"]
+    assert [line.split("[")[0] for line in asked] == ["-c constraints.txt", "-e ."]
+    assert (tmp_path / "constraints.txt").exists()
+    assert (tmp_path / "src" / "ragfin" / "__init__.py").exists()
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [project["readme"], *project["license-files"]]
+    assert [name for name in named if not (tmp_path / name).exists()] == []
 
 
 def test_the_reference_page_says_what_the_docstrings_say():
