@@ -24,7 +24,7 @@ MEANING = {
 
 
 def five_means(report: dict[str, Any]) -> Table:
-    """Return the baseline's five means with their intervals; a corpus of the lesson's shape beside the published ones."""
+    """Return the baseline's five means with their intervals; beside the published ones for the lesson's shape."""
     n = report["n_questions"] - report["n_unanswerable"]
     title = f"Extractive baseline: {report['n_questions']} questions, {n} answerable, {report['n_chunks']} chunks"
     lesson = (report["n_chunks"], report["n_questions"], report["n_unanswerable"]) == LESSON_SHAPE
