@@ -126,9 +126,8 @@ def _markdown(text: str, numbers: dict[str, tuple[str, str]]) -> str:
     text = re.sub(r"(?<![\w@.])@((?:sec|fig|tbl|exr|sol)-[\w-]*\w)", lambda m: _link(m[1], numbers), text)
     text = re.sub(r"\[(-?@[^\]]+)\]", lambda m: f"({_cite(m[1])})", text)
     text = re.sub(r"(?<![\w@.])@([a-z]+\d{4})\b", lambda m: _cite("@" + m[1]), text)
-    text = re.sub(
-        r"\]\((?!\w+:)([^)#]+?)\.(?:ipynb|qmd|md)(#[^)]*)?\)", lambda m: f"]({Path(m[1]).name}.html{m[2] or ''})", text
-    )
+    page = r"\]\((?!\w+:)([^)#]+?\.(?:ipynb|qmd|md))(#[^)]*)?\)"
+    text = re.sub(page, lambda m: f"]({_file_name(Path(m[1]))}{m[2] or ''})", text)
     text = re.sub(r"\]\((?:\.\./)*figures/", "](figures/", text)
     text = re.sub(r"^(#+ .*?)\s*\{#([\w-]+)[^}]*\}$", r"\1 {: #\2 }", text, flags=re.M)
     text = re.sub(r"^(#+ .*?)\s*\{\.unnumbered\}$", r"\1", text, flags=re.M)
@@ -186,11 +185,7 @@ def _bibliography() -> str:
 
 
 def _file_name(path: Path) -> str:
-    return (
-        "data-card.html"
-        if path.parent.name == "data"
-        else f"{path.stem if path.parent.name != 'reference' else 'reference-' + path.stem}.html"
-    )
+    return f"{'data-card' if path.parent.name == 'data' else path.stem}.html"
 
 
 def _title(path: Path) -> str:
