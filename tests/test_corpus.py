@@ -271,6 +271,39 @@ def test_half_a_surrogate_pair_in_json_is_not_text(tmp_path, write_tables, small
     assert "documents.jsonl, row 5: is not a JSON object; write one object a line" in lines
 
 
+def test_a_json_line_nested_too_deep_is_a_fault(tmp_path, write_tables, small_tables):
+    write_tables(tmp_path, small_tables)
+    (tmp_path / "passages.parquet").unlink()
+    (tmp_path / "passages.jsonl").write_text('{"start": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+    assert "passages.jsonl, row 1: is not a JSON object; write one object a line" in faults_of(tmp_path)
+
+
+def test_an_id_that_is_a_list_is_a_fault(tmp_path, write_tables, small_tables):
+    small_tables["passages"]["passage_id"] = [[name] for name in small_tables["passages"]["passage_id"]]
+    write_tables(tmp_path, small_tables)
+    lines = faults_of(tmp_path)
+    assert lines[0].startswith("passages.parquet, row 1: passage_id ['R01-p001'] (list) is not text, as in every row")
+
+
+@pytest.mark.parametrize("end", ["1" + "0" * 400, "1e300", "9007199254740992"])
+def test_an_offset_beyond_any_text_is_a_fault(tmp_path, write_tables, small_tables, end):
+    write_tables(tmp_path, small_tables)
+    (tmp_path / "passages.parquet").unlink()
+    small_tables["passages"].to_json(tmp_path / "passages.jsonl", orient="records", lines=True)
+    path = tmp_path / "passages.jsonl"
+    path.write_text(re.sub(r'"end":\d+', f'"end":{end}', path.read_text(), count=1))
+    [line] = faults_of(tmp_path)
+    assert line.startswith("passages.jsonl, row 1: end ")
+    assert line.endswith("is not a whole number; write an offset in code points, such as 120")
+
+
+def test_a_document_without_text_is_not_also_missing(tmp_path, write_tables, small_tables):
+    small_tables["documents"].loc[0, "text"] = None
+    write_tables(tmp_path, small_tables)
+    [line] = faults_of(tmp_path)
+    assert line == "documents.parquet, row 1: text is empty; fill in the document's text"
+
+
 def test_rows_of_a_csv_are_counted_as_its_lines_even_after_a_cell_with_line_breaks(
     tmp_path, write_tables, small_tables
 ):

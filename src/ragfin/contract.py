@@ -4,7 +4,7 @@ pandera checks each column; rules across columns and tables, and the words of ev
 are found, not only the first.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -18,15 +18,16 @@ from ragfin.text import words
 _YES = frozenset({"true", "1", "1.0", "sí", "si", "s", "yes", "y", "verdadero", "v"})
 _NO = frozenset({"false", "0", "0.0", "no", "n", "falso", "f"})
 _MISSING = frozenset({"nan", "NaN", "<NA>"})
+_BEYOND_ANY_TEXT = 2**53  # up to here a float holds every whole number
 
 
 def as_offset(value: Any) -> int | None:
-    """Return a whole number written as an int, a float or digits; None for anything else."""
+    """Return a whole number written as an int, a float or digits; None for anything else, and beyond any text."""
     try:
         number = float(value) if not isinstance(value, bool) else float("nan")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return int(value if isinstance(value, int) else number) if number.is_integer() else None
+    return int(number) if number.is_integer() and abs(number) < _BEYOND_ANY_TEXT else None
 
 
 def as_flag(value: Any) -> bool | None:
@@ -139,7 +140,7 @@ def column_faults(table: Table, contract: Contract) -> list[Fault]:
     if not len(frame):
         return faults if table.faults else [*faults, Fault(table.file, None, "has no rows", "add at least one")]
     try:
-        _schema(contract, set(frame.columns)).validate(frame.reset_index(drop=True), lazy=True)
+        _schema(contract, frame).validate(frame.reset_index(drop=True), lazy=True)
     except pandera.errors.SchemaErrors as error:
         cases = error.failure_cases
         faults += [
@@ -149,8 +150,11 @@ def column_faults(table: Table, contract: Contract) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.row or 0)
 
 
-def passage_faults(passages: Table, lengths: Mapping[str, int]) -> Iterator[Fault]:
-    """Yield the passages whose document is unknown or whose span does not lie in it; ``lengths`` in code points."""
+def passage_faults(passages: Table, lengths: Mapping[str, int | None]) -> Iterator[Fault]:
+    """Yield the passages whose document is unknown or whose span does not lie in it.
+
+    ``lengths`` are in code points by document id, None for a document whose text cannot be read.
+    """
     for position, (doc_id, start, end) in enumerate(_cells(passages, "doc_id", "start", "end")):
         start, end = as_offset(start), as_offset(end)
         if lengths and isinstance(doc_id, str) and doc_id not in lengths:
@@ -223,18 +227,19 @@ def typed(table: Table, contract: Contract) -> pd.DataFrame:
     return frame
 
 
-def _schema(contract: Contract, present: set[str]) -> pandera.DataFrameSchema:
-    """Return the pandera schema of the columns that are there."""
+def _schema(contract: Contract, frame: pd.DataFrame) -> pandera.DataFrameSchema:
+    """Return the pandera schema of the columns that are there; lists and objects are no text, so no keys either."""
+    key = contract.key if all(isinstance(value, Hashable) for value in frame.get(contract.key, ())) else None
     return pandera.DataFrameSchema(
         {
             name: pandera.Column(
                 checks=pandera.Check(rule.holds, element_wise=True, name="rule"),
                 nullable=rule.nullable,
-                unique=name == contract.key,
+                unique=name == key,
                 report_duplicates="exclude_first",
             )
             for name, (_, rule) in contract.columns.items()
-            if name in present
+            if name in frame.columns
         }
     )
 

@@ -162,7 +162,8 @@ def load_corpus(folder: str | Path | None = None) -> Corpus:
     faults = [[*t.faults, *contract.column_faults(t, c)] for t, c in zip(tables, contracts, strict=True)]
     _, passages, questions = tables
 
-    lengths = {doc_id: len(text) for doc_id, text in texts.items()}
+    named = [doc_id for doc_id in tables[0].frame.get("doc_id", ()) if isinstance(doc_id, str)]
+    lengths = {doc_id: len(texts[doc_id]) if doc_id in texts else None for doc_id in named}
     passage_ids = frozenset(passages.frame.get("passage_id", pd.Series(dtype=object)).dropna().map(str))
     faults[1] += contract.passage_faults(passages, lengths)
     faults[2] += contract.question_faults(questions, frozenset(lengths), passage_ids, settings.spoken())

@@ -144,7 +144,7 @@ def _read_jsonl(file: str, text: str) -> Table:
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             record = error
         if isinstance(record, dict):
             if _SURROGATE.search(json.dumps(record, ensure_ascii=False)):
