@@ -122,6 +122,27 @@ def test_every_command_explains_itself(command):
     assert len(result.output) > 200
 
 
+def test_what_looks_like_markup_in_the_data_is_printed_as_it_is(small_folder):
+    path = small_folder / "questions.csv"
+    questions = pd.read_csv(path)
+    path.write_text(questions.assign(kind="[/bold]" + questions["kind"]).to_csv(index=False))
+    for command in (["baseline"], ["evaluate", "baseline", "--by", "kind"], ["corpus", "check"]):
+        result = run(*command, "--data", small_folder)
+        assert result.exit_code == 0
+        assert "[/bold]tabla" in result.output
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_letter_shows_a_question_mark(small_folder, encoding):
+    command = ["ask", "QA001", "--data", str(small_folder)]
+    shown = CliRunner(charset=encoding).invoke(app, command)
+    assert shown.exit_code == 0
+    assert "[1] score" in shown.stdout
+    whole = CliRunner(charset=encoding).invoke(app, [*command, "--json"])
+    assert whole.stdout.isascii()
+    assert json.loads(whole.stdout)["question"] == load_corpus(small_folder).question("QA001").text
+
+
 def test_the_version_is_printed():
     assert run("--version").output.startswith("ragfin 0.")
 
@@ -382,6 +403,17 @@ def test_the_lesson_executes_copies_in_order_and_prints_the_headline(checkout):
     assert "2 notebooks executed" in result.stdout
     assert "Extractive baseline: 8 questions" in result.stdout
     assert (checkout / "notebooks" / "01_one.ipynb").read_bytes() == before
+
+
+def test_the_headline_leaves_out_records_of_a_few_questions(checkout):
+    answers = checkout / "data" / "answers"
+    answers.mkdir()
+    write_record(answers / "part.jsonl", checkout / "data", dict(list(TEXTS.items())[:3]))
+    assert "n=3" not in run("lesson").stdout
+    write_record(answers / "whole.jsonl", checkout / "data", TEXTS)
+    shown = run("lesson").stdout
+    assert "n=8" in shown
+    assert "n=3 " not in shown
 
 
 def test_update_writes_outputs_back_without_time_or_version(checkout):

@@ -5,9 +5,11 @@ check, with a one-line reason; 2: a mistake in the command line.
 """
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,6 +96,9 @@ Measure = StrEnum("Measure", {name: name for name in MEASURES})  # type: ignore[
 @app.callback(invoke_without_command=True)
 def main(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Take the options that belong to no command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that has no "·" or "ó" shows "?" instead
+            stream.reconfigure(errors="replace")
     if version:
         typer.echo(f"ragfin {__version__}")
         raise typer.Exit
@@ -147,7 +152,9 @@ def baseline(data: Data = None, as_json: AsJson = False) -> None:
         terminal.print(five_means(report))
         kinds = Table("kind", "n", "coverage", "chunk", "line", "citation")
         for kind, row in report["by_kind"].items():
-            kinds.add_row(kind, str(row["n"]), *(two(row[name]) for name in ("coverage", "chunk", "line", "citation")))
+            kinds.add_row(
+                escape(kind), str(row["n"]), *(two(row[name]) for name in ("coverage", "chunk", "line", "citation"))
+            )
         terminal.print(kinds)
         at_k = ", ".join(f"k={k} {three(value)}" for k, value in report["coverage_at"].items())
         terminal.print(f"coverage by k: {at_k}")
@@ -193,7 +200,8 @@ def evaluate(
             return
         terminal = console()
         odd = "{n_cut} answers cut; citations ignored: {n_out_of_range} out of range, {n_malformed} malformed"
-        terminal.print(f"{rows['system'].iloc[0]}: {len(rows)} questions; {odd.format(**_oddities(rows))}")
+        counts = f"{len(rows)} questions; {odd.format(**_oddities(rows))}"
+        terminal.print(escape(f"{rows['system'].iloc[0]}: {counts}"))
         terminal.print(rate_table(rates))
         if groups is not None:
             terminal.print(rate_table(groups, by))
@@ -414,8 +422,9 @@ def _print_headline(corpus: Corpus) -> None:
             rows, _ = _rows(corpus, str(path))
         except RecordError:
             continue  # a record of another sort, such as one of token probabilities
-        same = extraction[extraction["question_id"].isin(rows["question_id"])]
-        systems = {str(rows["system"].iloc[0]): rows, "extraction": same}
+        if len(rows) < len(corpus):
+            continue  # a few questions are no headline
+        systems = {str(rows["system"].iloc[0]): rows, "extraction": extraction}
         terminal.print(frame_table(comparison_table(systems)))
 
 

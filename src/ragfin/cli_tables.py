@@ -1,6 +1,7 @@
 """What `ragfin` prints: tables of rates, pairs and failures for a terminal, and JSON."""
 
 import json
+import sys
 from typing import Any
 
 import pandas as pd
@@ -50,7 +51,7 @@ def rate_table(summary: pd.DataFrame, by: str = "") -> Table:
         interval = format_interval(Interval(row["mean"], row["low"], row["high"], row["n"])).partition(" n=")[0]
         mark = "≈ " if row["approximate"] else ""
         counts = (str(row[name]) for name in ("n", "n_not_applicable", "n_failed"))
-        table.add_row(*(str(row[name]) for name in columns), row["measure"], mark + interval, boot, *counts)
+        table.add_row(*(escape(str(row[name])) for name in columns), row["measure"], mark + interval, boot, *counts)
     return table
 
 
@@ -77,8 +78,8 @@ def abstention_table(silent: Any) -> Table:
 def pair_table(pairs: list[Any], names: tuple[str, str]) -> Table:
     """Return the tests in pairs as a table."""
     table = Table(
-        "in pairs", "n", f"{names[1]} minus {names[0]} [95 % bootstrap]", "only first", "only second", "McNemar p",
-        "smallest detectable",
+        "in pairs", "n", escape(f"{names[1]} minus {names[0]} [95 % bootstrap]"), "only first", "only second",
+        "McNemar p", "smallest detectable",
     )  # fmt: skip
     for pair in pairs:
         difference = f"{pair.difference.mean:+.2f} [{pair.difference.low:+.2f}, {pair.difference.high:+.2f}]"
@@ -100,15 +101,15 @@ def link_table(links: pd.DataFrame) -> Table:
     shown = links.loc[:, links.sum() > 0]
     table = Table("first link that failed", *(str(name) for name in shown.columns))
     for system, row in shown.iterrows():
-        table.add_row(str(system), *(str(count) for count in row))
+        table.add_row(escape(str(system)), *(str(count) for count in row))
     return table
 
 
 def frame_table(frame: pd.DataFrame) -> Table:
     """Return a frame of text as a table."""
-    table = Table(str(frame.index.name or ""), *(str(name) for name in frame.columns))
+    table = Table(*(escape(str(name)) for name in (frame.index.name or "", *frame.columns)))
     for label, row in frame.iterrows():
-        table.add_row(str(label), *(escape(str(cell)) for cell in row))
+        table.add_row(*(escape(str(cell)) for cell in (label, *row)))
     return table
 
 
@@ -120,15 +121,17 @@ def print_check(terminal: Console, report: dict[str, Any]) -> None:
     terminal.print(
         f"characters in a document: {sizes['min']} to {sizes['max']}, median {sizes['median']:g}, in all {sizes['sum']}"
     )
-    terminal.print(f"questions by kind: {', '.join(f'{kind} {n}' for kind, n in kinds.items())}")
+    terminal.print(escape(f"questions by kind: {', '.join(f'{kind} {n}' for kind, n in kinds.items())}"))
     outside, headings = report["share_in_no_chunk"], report["share_headings"]
     terminal.print(f"text in no chunk: {_percent(outside)}, of which headings {_percent(headings)}")
     under = report["under_heading"]
     places = ", ".join(f"{place.doc_id} at {place.start}" for place in under[:5])
-    terminal.print(f"text directly under a heading, in no chunk: {len(under)} places{': ' + places if under else ''}")
+    terminal.print(
+        f"text directly under a heading, in no chunk: {len(under)} places{': ' + escape(places) if under else ''}"
+    )
     returns = report["carriage_returns"]
     told = ", ".join(f"{doc_id} {count}" for doc_id, count in returns.items())
-    terminal.print(f"carriage returns: {sum(returns.values())}{': ' + told if returns else ''}")
+    terminal.print(f"carriage returns: {sum(returns.values())}{': ' + escape(told) if returns else ''}")
     terminal.print(
         f"gold passages: {report['n_gold_passages']}, cut by a chunk border {_percent(report['share_gold_cut'])}, "
         f"in no chunk {len(report['gold_in_no_chunk'])}{_ids(report['gold_in_no_chunk'])}"
@@ -147,7 +150,7 @@ def print_check(terminal: Console, report: dict[str, Any]) -> None:
 
 def _ids(ids: list[str]) -> str:
     """Return the first ids in brackets."""
-    return f" ({', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''})" if ids else ""
+    return escape(f" ({', '.join(ids[:5])}{', ...' if len(ids) > 5 else ''})") if ids else ""
 
 
 def console() -> Console:
@@ -157,8 +160,9 @@ def console() -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as one JSON object; what is not a number is null."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2, allow_nan=False))
+    """Print a value as one JSON object; what is not a number is null. ASCII where output is not UTF-8."""
+    escaped = "utf" not in (getattr(sys.stdout, "encoding", None) or "").lower()
+    typer.echo(json.dumps(_plain(value), ensure_ascii=escaped, indent=2, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
