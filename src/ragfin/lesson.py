@@ -43,7 +43,7 @@ def find_notebooks(folder: Path, names: Sequence[str] = ()) -> list[Path]:
     for name in names:
         matching = sorted(path for path in folder.glob(f"{name}*.ipynb") if path.is_file())
         if not matching:
-            raise LessonError(f"no notebook {name or '*'}*.ipynb in {folder}: run this in a checkout of the project")
+            raise LessonError(f"no notebook {name}*.ipynb in {folder}: run this in a checkout of the project")
         found += matching
     return list(dict.fromkeys(found))
 
