@@ -25,6 +25,8 @@ HOW_TO_GET_QUARTO = (
     "or `pip install quarto-cli`, or the installer from quarto.org; then `make book` again."
 )
 
+MERMAID = "<p>(Quarto draws this diagram; here is its source.)</p><pre>{}</pre>"
+
 STYLE = """
 :root { color-scheme: light; }
 body { font: 17px/1.55 system-ui, sans-serif; color: #1b1b1b; background: #fff; margin: 0; overflow-wrap: anywhere; }
@@ -35,7 +37,8 @@ pre { background: #f5f5f5; padding: .6rem .8rem; overflow-x: auto; font-size: 14
   overflow-wrap: normal; }
 .jp-OutputPrompt, .jp-InputPrompt, .prompt { display: none; }
 .output pre, .jp-OutputArea pre { background: #fff; border-left: 3px solid #bbb; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 15px; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; }
+table { overflow-wrap: normal; border-collapse: collapse; font-size: 15px; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid #ddd; padding: .2rem .6rem; text-align: left; } img { max-width: 100%; height: auto; }
 figure { margin: 1rem 0; } figcaption { font-size: 15px; color: #333; }
 .callout, .exercise { border-left: 4px solid #555; background: #f7f7f7; padding: .2rem 1rem; margin: 1rem 0; }
@@ -52,7 +55,7 @@ def build(out: Path) -> list[Path]:
     for path in paths:
         body = _notebook(path, numbers) if path.suffix == ".ipynb" else _markdown(path.read_text("utf-8"), numbers)
         target = out / _file_name(path)
-        target.write_text(_page(path, body, paths, numbers), encoding="utf-8")
+        target.write_text(_page(path, _scrolling(body), paths, numbers), encoding="utf-8")
         written.append(target)
     shutil.copytree(pages.ROOT / "figures", out / "figures", dirs_exist_ok=True)
     return written
@@ -97,6 +100,12 @@ def _notebook(path: Path, numbers: dict[str, tuple[str, str]]) -> str:
         caption = soup.new_tag("figcaption")
         caption.string = f"{numbers[options['label']][0]}. {options['fig-cap']}"
         frame.append(caption)
+    return str(soup)
+
+
+def _scrolling(body: str) -> str:
+    """Return a page whose wide tables scroll in a box of their own, so that no word is broken to make them fit."""
+    soup = BeautifulSoup(body, "html.parser")
     for table in soup.find_all("table"):
         table.wrap(
             soup.new_tag("div", attrs={"class": "scroll", "tabindex": "0", "role": "region", "aria-label": "table"})
@@ -114,7 +123,7 @@ def _markdown(text: str, numbers: dict[str, tuple[str, str]]) -> str:
 
     text = re.sub(r"^---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = re.sub(
-        r"^```\{?mermaid\}?\n(.*?)^```", lambda m: keep(f"<pre>{html.escape(m[1])}</pre>"), text, flags=re.M | re.S
+        r"^```\{?mermaid\}?\n(.*?)^```", lambda m: keep(MERMAID.format(html.escape(m[1]))), text, flags=re.M | re.S
     )
     text = re.sub(r"^(```.*?^```)$", lambda m: "\n" + m[1], text, flags=re.M | re.S)
     text = re.sub(r"\$\$(.+?)\$\$(?: *\{[^}]*\})?", lambda m: keep(_math(m[1], "block")), text, flags=re.S)
