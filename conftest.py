@@ -25,9 +25,12 @@ def _replay_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGFIN_LIVE", "never")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Give a headless Chromium, or skip and say how to get one."""
+    """Give a headless Chromium, or skip and say how to get one.
+
+    A module at most, since playwright keeps an event loop running in this thread, in which others cannot start theirs.
+    """
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )

