@@ -129,6 +129,15 @@ def test_unusual_separators_stay_inside_a_line(tmp_path: Path) -> None:
     assert AnswerRecord(tmp_path / "a.jsonl").get(KEYS[0], REQUESTS[0]) == odd
 
 
+def test_half_a_surrogate_pair_of_an_endpoint_can_be_recorded(tmp_path: Path) -> None:
+    odd = answer_to(REQUESTS[0], "uno \ud83d dos")
+    record = AnswerRecord(tmp_path / "a.jsonl")
+    with record.writing():
+        record.append(KEYS[0], IDENTITY, REQUESTS[0], odd)
+    assert odd.text == "uno ? dos"
+    assert AnswerRecord(tmp_path / "a.jsonl").get(KEYS[0], REQUESTS[0]) == odd
+
+
 def test_a_missing_file_is_an_empty_record(tmp_path: Path) -> None:
     assert len(AnswerRecord(tmp_path / "none.jsonl")) == 0
 
@@ -155,7 +164,8 @@ def test_a_last_line_torn_inside_a_letter_is_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [b"{", b"[]", b"{}", b"\xff\xfe", b"", b'{"key": "short", "finish": "stop", "k": 3}'],
+    [b"{", b"[]", b"{}", b"\xff\xfe", b"", b'{"key": "short", "finish": "stop", "k": 3}', b"[" * 100_000],
+    ids=lambda bad: bad[:9].decode("latin-1"),
 )
 def test_a_corrupt_middle_line_is_reported_with_its_number(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "a.jsonl"
@@ -167,7 +177,10 @@ def test_a_corrupt_middle_line_is_reported_with_its_number(tmp_path: Path, bad: 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("finish", "done"), ("k", -1), ("k", True), ("prompt_tokens", 1.5), ("text", None), ("key", "A" * 64)],
+    [
+        *[("finish", "done"), ("k", -1), ("k", True), ("prompt_tokens", 1.5), ("text", None), ("key", "A" * 64)],
+        *[("model", None), ("model", ["a"]), ("dtype", 5)],
+    ],
 )
 def test_a_field_of_the_wrong_kind_is_corrupt(tmp_path: Path, field: str, value: object) -> None:
     path = tmp_path / "a.jsonl"

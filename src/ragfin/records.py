@@ -107,8 +107,8 @@ class Answer:
         completion_tokens: int = 0,
         error: str = "",
     ) -> Self:
-        """Build an answer from a model's text: strip it and read its citations."""
-        text = text.strip()
+        """Build an answer from a model's text: strip it and read its citations; half a surrogate pair becomes "?"."""
+        text = text.encode("utf-8", "replace").decode().strip()
         cited = parse_citations(text, request.k)
         return cls(
             request.question_id,
@@ -245,7 +245,7 @@ class AnswerRecord:
         for number, line in enumerate(data[: self._whole].split(b"\n")[:-1], start=1):
             try:
                 key, answer, k = _parse_line(line)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise RecordError(
                     f"{self.path} line {number} is not a recorded answer ({type(error).__name__}: {error}): "
                     "restore the file, or delete that line to have its answer generated again"
@@ -264,9 +264,9 @@ def _parse_line(line: bytes) -> tuple[str, Answer, int]:
     counts = (k, fields["prompt_tokens"], fields["completion_tokens"])
     if any(type(count) is not int or count < 0 for count in counts):
         raise ValueError("k and the token counts must be whole numbers from 0")
-    texts = (fields["question_id"], fields["text"], fields.get("error", ""))
+    texts = (*(fields[name] for name in ("question_id", "text", "model", "dtype")), fields.get("error", ""))
     if any(type(text) is not str for text in texts):
-        raise TypeError("question_id, text and error must be strings")
+        raise TypeError("question_id, text, model, dtype and error must be strings")
     request = Request(fields["question_id"], (), k)
     answer = Answer.parse(
         request,
