@@ -374,6 +374,12 @@ def test_corpus_build_runs_the_builder_of_the_checkout(tmp_path, monkeypatch):
 # lesson
 
 
+def test_a_source_that_is_no_folder_is_refused(tmp_path):
+    result = run("corpus", "build", "--source", tmp_path / "nowhere", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "nowhere is not a folder: name the one that holds corpus.toml" in result.stderr
+
+
 def notebook(path: Path, *cells: str) -> Path:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell, id=f"c{i}") for i, cell in enumerate(cells)])
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}

@@ -306,6 +306,8 @@ def corpus_build(
     with _one_line_errors():
         folder = _checkout() / "data"
         build = _builder(folder / "build_corpus.py")
+        if source and not source.is_dir():
+            raise ValueError(f"{source} is not a folder: name the one that holds corpus.toml, facts and templates")
         for name, digest in build(source or folder / "source", out or folder).items():
             typer.echo(f"{name}  {digest}")
 
