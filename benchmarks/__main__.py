@@ -12,9 +12,12 @@ NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.p
 def main() -> None:
     """Run the benchmarks that are named, or all; exit 1 if one of them failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", default=NAMES, choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    names = parser.parse_args().names
+    if unknown := sorted(set(names) - set(NAMES)):
+        parser.error(f"no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES)}")
     failed = []
-    for name in parser.parse_args().names:
+    for name in names or NAMES:
         print(f"== {name}", flush=True)
         if subprocess.run([sys.executable, HERE / f"bench_{name}.py"], check=False).returncode:
             failed.append(name)

@@ -46,7 +46,7 @@ def main() -> None:
     written = write(out)
     print(f"{len(written)} notebooks without outputs and solutions in {out.name}/notebooks/")
     print(
-        f"to work on them: cd {out.name}, conda env create -f environment.yml, or pip install -c constraints.txt -e ."
+        f"to use them: cd {out.name}, pip install -c constraints.txt -e . jupyterlab (or environment.yml), jupyter lab"
     )
 
 
