@@ -43,10 +43,11 @@ llm: $(READY)  ## add PyTorch and transformers, which only live generation needs
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[llm,dev]'
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'ragfin needs Python 3.11 or later, this is ' + sys.version.split()[0] + '; name another one: make PYTHON=python3.12')"
+	@$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'ragfin needs Python 3.11 or later, this is ' + sys.version.split()[0] + '; name another one: make PYTHON=python3.12')"
+	@echo 'Installing into $(VENV); the first time this takes some minutes.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $(READY)
+	@touch $(READY)
 
 clean:
 	rm -rf $(VENV) _book _preview _handout .quarto build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
