@@ -66,8 +66,8 @@ app = typer.Typer(
 corpus_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Check the corpus, or build it anew.")
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(models_app, name="models")
-app.command("generate")(generate_command)
-app.command("init")(init_command)
+app.command("generate", short_help="Ask a model the questions and record its answers; resumes.")(generate_command)
+app.command("init", short_help="Start a corpus of your own: a documented skeleton.")(init_command)
 corpus_app.command("convert")(convert_command)
 corpus_app.command("chunk")(chunk_command)
 
@@ -104,7 +104,7 @@ def main(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-@app.command()
+@app.command(short_help="One question from start to end: chunks, answer, citations checked.")
 def ask(
     question: Annotated[str, typer.Argument(help="A question in Spanish, or the id of one: QA105")],
     k: Annotated[
@@ -135,7 +135,7 @@ def ask(
             terminal.print(f"  {escape(note)}", highlight=False)
 
 
-@app.command()
+@app.command(short_help="Measure the extractive baseline over all questions.")
 def baseline(data: Data = None, as_json: AsJson = False) -> None:
     """Measure the extractive baseline on all questions: what retrieval alone is worth, without any model.
 
@@ -162,7 +162,7 @@ def baseline(data: Data = None, as_json: AsJson = False) -> None:
             terminal.print(_abstention_line(corpus, report, retriever))
 
 
-@app.command()
+@app.command(short_help="Measure recorded answers: rates with intervals, by failed link.")
 def evaluate(
     record: Record,
     model: Annotated[str, typer.Option(help="Which model, in a record of several.")] = "",
@@ -211,7 +211,7 @@ def evaluate(
             terminal.print(usage_line(totals), highlight=False)
 
 
-@app.command()
+@app.command(short_help="Compare two systems in pairs; can gate a change.")
 def compare(
     first: Record,
     second: Record = "baseline",
@@ -270,7 +270,7 @@ def compare(
             _gate(a, b, names, fail_if_worse.value)
 
 
-@corpus_app.command("check")
+@corpus_app.command("check", short_help="Every fault at once, and what the chunks miss.")
 def corpus_check(
     folder: Annotated[Path | None, typer.Argument(help="The same as --data.")] = None,
     data: Data = None,
@@ -297,7 +297,7 @@ def corpus_check(
             typer.echo(f"ragfin: warning: {message}", err=True)
 
 
-@corpus_app.command("build")
+@corpus_app.command("build", short_help="Build the three tables from facts and templates.")
 def corpus_build(
     source: Annotated[Path | None, typer.Option(help="Facts and templates; by default data/source.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where the tables go; by default data.")] = None,
@@ -312,7 +312,7 @@ def corpus_build(
             typer.echo(f"{name}  {digest}")
 
 
-@app.command()
+@app.command(short_help="Execute the notebooks and print the headline table.")
 def lesson(
     names: Annotated[
         list[str] | None, typer.Argument(help="Which notebooks: 03, solutions/02; all by default.")
