@@ -9,8 +9,10 @@ import griffe
 from book import pages
 
 MODULES = (
-    "corpus text chunking retrieval figures metrics typed_metrics baseline models generation citations simulator "
-    "evaluation stats plots report convert endpoints settings"
+    "corpus language settings text chunking streaming retrieval figures figure_reader metrics typed_metrics baseline "
+    "extraction models prompts records generation local_llm endpoints anthropic_generator tokens traces "
+    "verification citations simulator misbehaviour evaluation links comparison abstention checks failures judge runs "
+    "stats plots report convert"
 ).split()
 
 HEAD = """# Reference {#sec-reference}
