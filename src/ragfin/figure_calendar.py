@@ -10,6 +10,8 @@ from datetime import date
 
 from ragfin import figure_grammar as grammar
 
+_DOTTED_YEAR = re.compile(r"(?<=\b[12])\.(?=\d{3}\b)")
+
 
 def iso_date(phrase: str, locale: str) -> str | None:
     """Return a date in ISO form, ``--MM-DD`` without a year, None if the calendar has no such day.
@@ -19,7 +21,7 @@ def iso_date(phrase: str, locale: str) -> str | None:
     >>> iso_date("31 de diciembre de 2023", "es"), iso_date("05/06/2023", "en"), iso_date("31/02/2023", "es")
     ('2023-12-31', '2023-05-06', None)
     """
-    numbers = [int(number) for number in re.findall(r"\d+", phrase)]
+    numbers = [int(number) for number in re.findall(r"\d+", _DOTTED_YEAR.sub("", phrase))]
     if month := grammar.MONTH.search(phrase):
         return _day(numbers[1] if len(numbers) > 1 else None, grammar.MONTHS[month[0][:3].lower()], numbers[0])
     if numbers[0] > 31:

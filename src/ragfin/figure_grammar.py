@@ -86,7 +86,8 @@ UNIT_POWERS = {"permille": -1, "cents": -2}
 _SCALES = {
     "e18": r"(?i:trillón|trillones)(?!\w)",
     "e12": r"(?i:billón|billones|trillions?|tn|trn)(?!\w)",
-    "e9": rf"""(?i:mil(?:es\sde)?\smillones|millardos?|billions?|bn|mrd)(?!\w) | MMM(?!\w)
+    "e9": rf"""mil(?:es\sde)?\s(?:[mM]ill\.|M[nM]?(?=\s?(?:{_MONEY_AFTER})))
+             | (?i:mil(?:es\sde)?\smillones|millardos?|billions?|bn|mrd)(?!\w) | MMM(?!\w)
              | (?:mM|[bB])(?=\s?(?:{_MONEY_AFTER}))""",
     "e6": rf"""(?i:millón|millones|millions?|mill?s?\.|mill|mlns?|mio|mn)(?!\w)\.? | MM?(?!\w)\.?
              | (?:MM?|mm)(?=\s?(?:{_MONEY_AFTER}))""",
@@ -97,6 +98,7 @@ SCALE = _rx(
     rf"{_GAP}(?:{'|'.join(f'(?P<{name}>{form})' for name, form in _SCALES.items())})(?P<half>\sy\smedi[oa](?!\w))?"
 )
 SHORT_SCALE = _rx(r"\s?(?:(?P<e6>mm?)|(?P<e9>[bB]))(?!\w)")
+PREFIX_POWERS = {"mM": 9, "MM": 6, "Mn": 6, "M": 6, "K": 3, "k": 3}
 POWERS = {"e18": 18, "e12": 12, "e9": 9, "e6": 6, "m": 6, "e3": 3}
 
 _MEASURED = rf"\s?(?:{'|'.join(_SCALES.values())}|{'|'.join((_RATES | _MONEY).values())})"
@@ -106,7 +108,7 @@ NOTES = re.compile("[\ue000\ue002]+")
 PHYSICAL = _rx(
     r"(?:[kKMGTP]?Wh?p?|[kmcMGT]?[gtml]|ha|[kK]m|h|GB|TB|MB|[kMG]?tCO\S{0,6}|CO\S{0,4}|ppm|hl|GJ|TJ|m[\ue000\ue002])(?!\w)"
 )
-TRAILING_MINUS = re.compile(r"[-−](?!\w|\s?[-−(\d])")
+TRAILING_MINUS = re.compile(r"[-−](?!\w|\s?[-−(\d]|\s?(?:US)?[€$£¥]\s?\d)")
 COLUMN_MINUS = re.compile(r"[-−](?=\s\s?\d)")
 CLOSE = re.compile(r"\s?\)")
 RANGE = _rx(r"\*{0,2}\s?[-—−]\s?\*{0,2} | \s(?:a|al|hasta|to|until)\s(?:el\s|la\s|los\s|las\s|un\s|una\s)?")
@@ -133,10 +135,11 @@ MONTHS = {
 }
 _ORDINAL_DAY = r"(?:\.?[º°]|\.?(?:er|o)|st|nd|rd|th)?"
 _DATE = rf"""
-      \d{{1,2}}(?P<slash>[/-])\d{{1,2}}(?P=slash)(?:{_YEAR}|\d\d(?!\d))(?![/-]\d)
+      \d{{1,2}}(?P<slash>[/-])\d{{1,2}}(?P=slash)(?:{_YEAR}|\d\d(?!\d))(?!(?P=slash)\d)
     | \d{{1,2}}\.\d{{1,2}}\.{_YEAR}(?!\.\d) | \d\d\.\d\d\.\d\d(?!\d|\.\d)
     | {_YEAR}(?P<iso>[/.-])\d{{1,2}}(?P=iso)\d{{1,2}}(?!\d)(?:T\d\d:\d\d(?::\d\d)?Z?)?
     | \d{{1,2}}{_ORDINAL_DAY}(?:\s(?:de\s|of\s)?|[-/]){_MONTH}(?:,?\s(?:de\s|del\s(?:año\s)?)?|[-/]){_YEAR}
+    | \d{{1,2}}{_ORDINAL_DAY}\sde\s{_MONTH}\sdel?\s(?:1\.9|2\.0)\d\d(?!\d|[.,]\d)
     | \d{{1,2}}[-/]{_MONTH}[-/]\d\d(?!\w)
     | \d{{1,2}}{_ORDINAL_DAY}\sde\s{_MONTH}
     | {_MONTH}\s\d{{1,2}}{_ORDINAL_DAY},?\s{_YEAR}
@@ -225,19 +228,21 @@ _BEFORE = {
 }
 BEFORE = _rx("|".join(f"(?P<{name}>{form})" for name, form in _BEFORE.items()))
 _SPACED = rf"""
-      [1-9]\d{{0,2}}(?:[ ]\d{{3}}){{1,5}}(?!\w|[ ]\d|[.,]\d{{3}})(?:
+      [1-9]\d{{0,2}}[ ]\d{{3}}(?P<third>(?:[ ]\d{{3}}){{1,4}})?(?!\w|[ ]\d|[.,]\d{{3}})(?:
         (?:[.,]\d{{1,2}}(?![\d.,]\d|\d)) | (?={_MEASURED}) | (?={_COUNTED})
-        | (?(before)|(?!)) | (?<=[ ]000) | (?<=[ ]\d\d\d[ ]\d\d\d)
+        | (?(before)|(?!)) | (?<=[ ]000) | (?(third)|(?!))
       )
 """
 _NUMBER = rf"""
-    (?P<sign>[-+]|−\s?)?(?P<open>\(\s?)?(?:(?P<before>(?<![\w/])(?:{"|".join(_BEFORE.values())}))\s?)?(?P<inner>[-+]|−\s?)?
+    (?P<sign>(?<!\d)(?:[-+]|−\s?))?(?P<open>\(\s?)?(?:(?P<before>(?<![\w/])(?P<prefix>MM|Mn|mM|[MkK])?(?:{"|".join(_BEFORE.values())}))\s?)?
+    (?P<inner>(?<!\d)(?:[-+]|−\s?))?
     (?P<open2>\(\s?)?(?(before)|(?<!\w)(?<!\w[.,]))
     (?P<digits>
         [1-9]\d{{0,2}}(?P<group>['\u00a0])\d{{3}}(?:(?P=group)\d{{3}})*(?!\d)(?:[.,]\d+(?![.,]?\d))?
       | {_SPACED}
       | \d+'\d\d?(?!['\d])
       | \d+(?:[.,]\d+)*
+      | (?(before)[.,]\d+(?![.,]?\d)|(?!))
     )
 """
 _ONES = "un uno una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince"

@@ -158,7 +158,7 @@ def _read_token(token: re.Match[str], plain: str, locale: Locale, left: _Mark | 
         return _entity(token, period(token[0]), "periodo")
     if kind == "words":
         mark = _Mark(token.span(), token.start(), token.end(), cardinal(token[0]))
-        _take_scale_and_unit(mark, plain, before="")
+        _take_scale_and_unit(mark, plain, before="", amount=False)
         return [mark]
     if kind == "number":
         return _number(token, plain, locale, left)
@@ -184,7 +184,11 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left: _Mark | None
     inside = bool(token["before"] and token["inner"])
     minus = inside or _is_minus(plain, sign_at, left.right if left else -1)
     mark.negative = sign not in (None, "+") and minus
-    before = grammar.BEFORE.fullmatch(token["before"] or "")
+    prefix = token["prefix"] or ""
+    before = grammar.BEFORE.fullmatch((token["before"] or "").removeprefix(prefix))
+    if prefix and mark.yearlike:  # the head of a column: M€ 2023
+        before, prefix = None, ""
+    mark.scale = grammar.PREFIX_POWERS.get(prefix, 0)
     if token["open"] or token["before"] or mark.negative:
         mark.left = token.start()
         if token["sign"] and not (mark.negative and not token["inner"]):
@@ -192,7 +196,8 @@ def _number(token: re.Match[str], plain: str, locale: Locale, left: _Mark | None
     opened = token["open2"] or (token["open"] and not token["before"])
     if opened and not sign and not _take_parenthesis(mark, plain, token, left):
         return []
-    _take_scale_and_unit(mark, plain, (before.lastgroup or "") if before else "")
+    amount = bool(before) or (left is not None and _is_upper_end(left, mark, plain))
+    _take_scale_and_unit(mark, plain, (before.lastgroup or "") if before else "", amount)
     if mark.bare and mark.right == end and not _take_rest(mark, plain, digits):
         return []
     return [mark]
@@ -204,6 +209,12 @@ def _is_minus(plain: str, at: int, left_end: int) -> bool:
         return False
     gap = plain[left_end:at] if left_end >= 0 and at - left_end <= 3 else None
     return gap is None or bool(gap.strip(" \u00a0\t"))
+
+
+def _is_upper_end(left: _Mark, mark: _Mark, plain: str) -> bool:
+    """Tell whether a dash joins a number to one that only a currency sign precedes: the 15m of €10-15m."""
+    lone = left.unit in CURRENCIES and not left.scale and left.right == left.span[1]
+    return lone and grammar.DASH.fullmatch(plain, left.right, mark.left) is not None
 
 
 def _take_parenthesis(mark: _Mark, plain: str, token: re.Match[str], left: _Mark | None) -> bool:
@@ -236,8 +247,8 @@ def _after_word(plain: str, at: int) -> bool:
     return bool(before) and (before[-1].isalpha() or before[-1] in "%€$£)")
 
 
-def _take_scale_and_unit(mark: _Mark, plain: str, before: str) -> None:
-    """Extend a mark over note marks, scale words, unit and trailing minus."""
+def _take_scale_and_unit(mark: _Mark, plain: str, before: str, amount: bool) -> None:
+    """Extend a mark over note marks, scale words, unit and trailing minus; an amount of money takes short scales."""
     for notes_or_minus in (grammar.NOTES, grammar.TRAILING_MINUS):
         if found := notes_or_minus.match(plain, mark.right):
             if notes_or_minus is grammar.TRAILING_MINUS and not _take_trailing(mark):
@@ -246,8 +257,8 @@ def _take_scale_and_unit(mark: _Mark, plain: str, before: str) -> None:
     if "." in mark.digits and grammar.COLUMN_MINUS.match(plain, mark.right):
         mark.negative, mark.right = True, mark.right + 1
     mark.unit = mark.unit or before
-    scale = grammar.SCALE.match(plain, mark.right) or (before and grammar.SHORT_SCALE.match(plain, mark.right))
-    if scale:
+    scale = grammar.SCALE.match(plain, mark.right) or (amount and grammar.SHORT_SCALE.match(plain, mark.right))
+    if scale and not mark.scale:
         name = next(name for name, form in scale.groupdict().items() if form and name != "half")
         mark.scale, mark.right = grammar.POWERS[name], scale.end()
         if name == "m":
@@ -304,8 +315,9 @@ def _share(marks: list[_Mark], plain: str) -> None:
             continue
         if joined and not between and ("." in left.digits) != ("." in right.digits):
             continue
-        if dash and right.bare and not right.yearlike and left.unit and not left.scale:
-            right.unit = left.unit
+        said_before = left.right == left.span[1]
+        if dash and right.bare and not right.yearlike and left.unit and (said_before or not left.scale):
+            right.unit, right.scale = left.unit, left.scale
         if right.bare or (right.yearlike and not (right.unit or right.scale)):
             continue
         right.coordinated = right.coordinated or bool(joined)
