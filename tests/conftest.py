@@ -130,3 +130,10 @@ def small_corpus(small_folder: Path) -> Corpus:
 def loaded(tmp_path: Path) -> Callable[[Tables], Corpus]:
     """Write changed tables and load them."""
     return lambda tables: load_corpus(_write_tables(tmp_path / "changed", tables))
+
+
+@pytest.fixture(scope="session")
+def texts() -> dict[str, str]:
+    """Give the raw text of each document of the project's own corpus, by id."""
+    frame = load_corpus().documents
+    return dict(zip(frame["doc_id"], frame["text"], strict=True))

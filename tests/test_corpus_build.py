@@ -56,11 +56,6 @@ def corpus() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def texts(corpus: Corpus) -> dict[str, str]:
-    return dict(zip(corpus.documents["doc_id"], corpus.documents["text"], strict=True))
-
-
-@pytest.fixture(scope="module")
 def chunks(corpus: Corpus) -> list[Chunk]:
     return chunk_corpus(corpus)
 

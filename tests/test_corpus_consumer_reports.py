@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from ragfin import load_corpus
 from ragfin.chunking import FOOTNOTE_MARKS
 from ragfin.figures import FIGURE_TOKEN
 
@@ -16,12 +15,6 @@ BUSMAR = {"R01": 2023, "R02": 2024}
 LORTEGA = {"R03": 2023, "R04": 2024}
 ALL = BUSMAR | LORTEGA
 TENTH = Decimal("0.1")
-
-
-@pytest.fixture(scope="module")
-def texts() -> dict[str, str]:
-    frame = load_corpus().documents
-    return dict(zip(frame["doc_id"], frame["text"], strict=True))
 
 
 def value(cell: str) -> Decimal:

@@ -25,12 +25,6 @@ def corpus() -> Corpus:
     return load_corpus()
 
 
-@pytest.fixture(scope="module")
-def texts(corpus) -> dict[str, str]:
-    frame = corpus.documents
-    return dict(zip(frame["doc_id"], frame["text"], strict=True))
-
-
 def number(written: str) -> Decimal:
     """Read a Spanish number."""
     return Decimal(written.replace(".", "").replace(",", "."))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 
-from ragfin import load_corpus
 from ragfin.chunking import FOOTNOTE_MARKS
 from ragfin.figures import FIGURE_TOKEN
 
@@ -89,12 +88,6 @@ NOTES = {
         "DPA",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def texts() -> dict[str, str]:
-    frame = load_corpus().documents
-    return dict(zip(frame["doc_id"], frame["text"], strict=True))
 
 
 def value(cell: str) -> Decimal:

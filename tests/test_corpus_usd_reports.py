@@ -31,11 +31,6 @@ def corpus() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def texts(corpus) -> dict[str, str]:
-    return dict(zip(corpus.documents["doc_id"], corpus.documents["text"], strict=True))
-
-
-@pytest.fixture(scope="module")
 def reports(texts) -> dict[str, Report]:
     return {doc_id: dict(tables(texts[doc_id])) for doc_id in ALL}
 
