@@ -59,7 +59,7 @@ def period(phrase: str) -> str:
     if kind := grammar.PERIOD_KIND.search(lowered):
         nth = next(n for n, words in grammar.NTH.items() if lowered.startswith(words))
         return f"{year}-{grammar.PERIOD_LETTERS[kind[0]]}{nth}"
-    if lowered.startswith("fy"):
+    if lowered.startswith("fy") and len(numbers) == 1:
         return str(year)
     if part := re.match(r"(?:\d{4}[\s-]?)?(\d{0,2})([TQSHM])(\d?)", phrase):
         nth_digits = part[1] or part[3]

@@ -150,9 +150,9 @@ _NTH = r"""(?i:primer|segundo|tercer|cuarto|first|second|third|fourth
 _PERIOD = rf"""
       {_YEAR}(?:\s?[-—/]\s?{_YEAR}|[-—/]\d\d)(?!\w|[.,/-]\d|{_MEASURED})
     | (?:[1-4][TQ]|[TQ][1-4]|[12][SH]|[SH][12]|(?:3|6|9|12)M)
-      (?:(?:\s(?:de\s)?|[\s-])?{_YEAR}|\s?'\d\d(?!\w)|-?\d\d(?!\w))
+      (?:(?:\s(?:de\s)?|[\s/-])?{_YEAR}|\s?'\d\d(?!\w)|-?\d\d(?!\w))
     | {_YEAR}[\s-]?(?:[TQ][1-4]|[SH][12])(?!\w)
-    | FY\s?'?(?:{_YEAR}|\d\d)(?!\w)
+    | FY\s?'?(?:{_YEAR}(?:[-/](?:{_YEAR}|\d\d)(?!\w|[.,/-]\d))?|\d\d)(?!\w)
     | {_NTH}\s{_QUARTER_WORD}(?:\s(?:de\s|del\s|of\s)?(?:año\s|ejercicio\s)?){_YEAR}
     | {_MONTH}(?:\s(?:de\s|del\s)?|[-/]){_YEAR} | {_MONTH}[-/]'?\d\d(?!\w)
     | (?:0?[1-9]|1[0-2])/{_YEAR}(?!/)
@@ -175,8 +175,9 @@ _REFERENCE = rf"""
     | (?:ISO|UNE(?:-EN)?|CNAE|NACE|SFAS|ASC|EN)(?:[/\s-](?:IEC\s|EN\s|ISO\s)?)\d{{2,6}}(?:[-:.]\d{{1,4}})*
     | (?i:artículos?|arts?\.|articles?|notas?|notes?|págs?\.?|páginas?|pages?|pp?\.
       |apartados?|secci(?:ón|ones)|sections?|epígrafes?|capítulos?|chapters?|caps?\.|anexos?|annex(?:es)?|tablas?|tables?|cuadros?|gráficos?
-      |figuras?|figures?|párrafos?|paragraphs?|cláusulas?|clauses?|items?|rules?|disposición(?:\s\w{{1,12}})?|norma|letra)
+      |figuras?|figures?|figs?\.|párrafos?|paragraphs?|cláusulas?|clauses?|items?|rules?|disposición(?:\s\w{{1,12}})?|norma|letra)
       (?:\s?n\.?\s?[ºo°]\.?)?\s?{_LABELS}(?:\sde\s\d{{1,3}}(?=\s?(?:$|[.,;:)])))?
+    | §{{1,2}}\s?{_LABELS}
     | (?i:niveles|nivel|levels?|alcances?|scopes?|fases?|stages?|etapas?)
       \s[1-4](?:(?:,\s?[1-4])?(?:\sy\s|\sand\s|\s?[-+/]\s?)[1-4])?(?!\w|[.,]\d|{_MEASURED})
     | (?i:ley(?:\sorgánica)?|(?:real\s)?decreto(?:[-\s]ley|\slegislativo)?|rdl?
@@ -269,7 +270,7 @@ TOKEN = _rx(
     rf"""
     (?m:(?P<numbering>{_NUMBERING}))
   | (?P<citation>{_CITATION})
-  | (?<!\w)(?=\w|\((?:UE|CE|EU|EC))(?:(?<!\w[.,])(?:
+  | (?<!\w)(?=\w|§|\((?:UE|CE|EU|EC))(?:(?<!\w[.,])(?:
       (?P<reference>(?!\d)(?:{_REFERENCE})|\d{{2,4}}/\d{{1,4}}/(?:UE|CE|CEE|EU|EC)(?!\w))
     | (?P<index>(?!\d)(?:{_INDEX})|\d{{1,2}}-\d{{1,2}}(?:\s(?:años|years|yr))?(?=\s(?:UCITS|ETF)))
     | (?P<date>{_DATE})

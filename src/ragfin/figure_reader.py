@@ -244,7 +244,7 @@ def _after_word(plain: str, at: int) -> bool:
     if at > 0 and (plain[at - 1].isalnum() or plain[at - 1] in "%€$£)\ue000\ue002"):
         return True
     before = plain[max(0, at - 2) : at].rstrip(" \u00a0")
-    return bool(before) and (before[-1].isalpha() or before[-1] in "%€$£)")
+    return bool(before) and (before[-1].isalpha() or before[-1] in "%€$£)\ue000\ue002")
 
 
 def _take_scale_and_unit(mark: _Mark, plain: str, before: str, amount: bool) -> None:
