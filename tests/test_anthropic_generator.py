@@ -4,11 +4,13 @@ from dataclasses import replace
 import anthropic
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
-from ragfin import simulator
+from ragfin import load_corpus, simulator
 from ragfin.anthropic_generator import AnthropicGenerator, CitationPrompt, document_ids
 from ragfin.chunking import chunk_corpus
 from ragfin.citations import Document, Status, citation_from_json, citation_to_json, cite, verify
+from ragfin.cli import app
 from ragfin.generation import BatchGenerator, MissingAnswersError, generate
 from ragfin.models import ModelError
 from ragfin.prompts import RAG_PROMPT
@@ -207,3 +209,36 @@ def test_a_citation_of_any_kind_survives_json(misbehaviour):
     with simulator.client(misbehaviour) as client:
         for citation in cite(client, document, "frase", model="m").citations:
             assert citation_from_json(json.loads(json.dumps(citation_to_json(citation)))) == citation
+
+
+def generate_by_command(monkeypatch, folder, *arguments):
+    monkeypatch.setattr("ragfin.cli_models.AnthropicGenerator", SimulatedGenerator)
+    command = ["generate", "--data", str(folder), "--questions", "QA001,QA004", *arguments]
+    return CliRunner().invoke(app, command)
+
+
+class SimulatedGenerator(AnthropicGenerator):
+    def __init__(self, model):
+        super().__init__(model, client=simulator.client())
+
+
+def test_the_command_records_citations_by_offsets_that_hold(monkeypatch, small_folder, tmp_path):
+    record = tmp_path / "answers.jsonl"
+    options = ("--model", "anthropic:simulator", "--citations", "--record", str(record))
+    refused = generate_by_command(monkeypatch, small_folder, *options)
+    assert refused.exit_code == 1
+    assert "add --yes to agree; nothing was sent" in refused.stderr
+    assert not record.exists()
+    done = generate_by_command(monkeypatch, small_folder, *options, "--yes")
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    assert [line["question_id"] for line in lines] == ["QA001", "QA004"]
+    texts = texts_of(load_corpus(small_folder))
+    statuses = [verify(citation_from_json(c), texts).status for line in lines for c in line["citations"]]
+    assert statuses == [Status.SOUND, Status.SOUND]
+
+
+def test_the_command_refuses_citations_of_other_models(monkeypatch, small_folder):
+    result = generate_by_command(monkeypatch, small_folder, "--model", "qwen2.5-coder-0.5b-instruct", "--citations")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("ragfin: --citations needs anthropic:MODEL, not qwen2.5-coder-0.5b-instruct")

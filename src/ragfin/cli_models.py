@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Column, Table
 
 from ragfin import models
-from ragfin.anthropic_generator import PREFIX, AnthropicGenerator
+from ragfin.anthropic_generator import PREFIX, AnthropicGenerator, CitationPrompt
 from ragfin.checks import lesson_sample
 from ragfin.cli_own import confirm_departure, usage_line
 from ragfin.corpus import Corpus, CorpusError, Question, load_corpus
@@ -29,6 +29,7 @@ from ragfin.generation import (
 from ragfin.models import ModelError
 from ragfin.outbound import departure, host_of, unanswered, usage_file, usage_totals, usage_writer
 from ragfin.pipeline import generator_of, prompt_of
+from ragfin.prompts import Prompt
 from ragfin.runs import Context, fragments
 from ragfin.tokens import TOKEN_COUNT_KS, count_tokens
 
@@ -93,6 +94,14 @@ def generate_command(
     token_counts: Annotated[
         Path | None, typer.Option(help="Generate nothing: write the tokens of every user message to this CSV file.")
     ] = None,
+    citations: Annotated[
+        bool,
+        typer.Option(
+            "--citations",
+            help="Send the documents of the fragments whole and have the answer cited by character offsets; "
+            "anthropic:MODEL only.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Generate nothing: say what would be sent where, and estimate its cost.")
     ] = False,
@@ -126,13 +135,18 @@ def generate_command(
         target = record or (data or Path("data")) / "answers" / f"{name}.jsonl"
         found = fragments(corpus, chosen, context=context, k=k or settings.k)
         contexts = [found[question.id] for question in chosen]
-        prompt = prompt_of(settings, closed_book=context is Context.none)
+        prompt: Prompt = prompt_of(settings, closed_book=context is Context.none)
+        given = [[chunk.text for chunk in context] for context in contexts]
+        if citations:
+            if not isinstance(generator, AnthropicGenerator):
+                raise ValueError(
+                    f"--citations needs {PREFIX}MODEL, not {generator.identity.model}: others cite no offsets"
+                )
+            prompt = CitationPrompt.of(corpus)
+            given = [list(dict.fromkeys(chunk.doc_id for chunk in context)) for context in contexts]
         host = host_of(generator)
         if dry_run or host != "localhost":
-            requests = [
-                prompt.request(question, [chunk.text for chunk in context])
-                for question, context in zip(chosen, contexts, strict=True)
-            ]
+            requests = [prompt.request(question, texts) for question, texts in zip(chosen, given, strict=True)]
             pending = unanswered(generator, requests, target)
             going = departure(
                 host,
@@ -147,7 +161,7 @@ def generate_command(
             confirm_departure(going, yes=yes)
         if isinstance(generator, EndpointGenerator):
             generator.on_usage = usage_writer(target, generator.identity.model, settings.prices)
-        answers = generate(chosen, generator, contexts, prompt=prompt, record=target)
+        answers = generate(chosen, generator, given, prompt=prompt, record=target)
         typer.echo(f"{target}: {_summary(answers)}")
         if totals := usage_totals(target):
             typer.echo(f"{usage_file(target)}: {usage_line(totals)}")
