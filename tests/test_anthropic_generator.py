@@ -242,3 +242,10 @@ def test_the_command_refuses_citations_of_other_models(monkeypatch, small_folder
     result = generate_by_command(monkeypatch, small_folder, "--model", "qwen2.5-coder-0.5b-instruct", "--citations")
     assert result.exit_code == 1
     assert result.stderr.startswith("ragfin: --citations needs anthropic:MODEL, not qwen2.5-coder-0.5b-instruct")
+
+
+@pytest.mark.parametrize("nobody", ["", " , "])
+def test_the_command_refuses_to_ask_nothing(monkeypatch, small_folder, nobody):
+    result = generate_by_command(monkeypatch, small_folder, "--model", "anthropic:simulator", "--questions", nobody)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("ragfin: no question is named by")

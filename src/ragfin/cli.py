@@ -25,7 +25,7 @@ from ragfin import __version__
 from ragfin.abstention import abstention, cross_validated_threshold
 from ragfin.asking import ask as ask_question
 from ragfin.checks import corpus_report
-from ragfin.cli_models import generate_command, models_app
+from ragfin.cli_models import choose_questions, generate_command, models_app
 from ragfin.cli_own import chunk_command, convert_command, init_command, usage_line
 from ragfin.cli_tables import (
     abstention_table,
@@ -43,7 +43,7 @@ from ragfin.cli_tables import (
 from ragfin.comparison import COMPARISON_ROWS, compare_pairs, comparison_table
 from ragfin.corpus import Corpus, CorpusError, find_data, load_corpus
 from ragfin.evaluation import evaluate as evaluate_answers
-from ragfin.evaluation import failures_by_link, lesson_sample, summarize
+from ragfin.evaluation import failures_by_link, summarize
 from ragfin.extraction import baseline_report, evaluate_baseline
 from ragfin.generation import MissingAnswersError, RecordError
 from ragfin.lesson import LessonError, find_notebooks, run_notebook
@@ -360,10 +360,7 @@ def _select(corpus: Corpus, rows: pd.DataFrame, questions: str) -> pd.DataFrame:
     """Return the rows of the questions that were chosen."""
     if questions == "all":
         return rows
-    wanted = [q.id for q in lesson_sample(corpus)] if questions == "sample" else questions.split(",")
-    known = set(corpus.questions["question_id"])
-    if unknown := [question_id for question_id in wanted if question_id not in known]:
-        raise ValueError(f"no question {', '.join(unknown)}: give all, sample, or ids like QA001,QA105")
+    wanted = {question.id for question in choose_questions(corpus, questions)}
     chosen = rows[rows["question_id"].isin(wanted)].reset_index(drop=True)
     if chosen.empty:
         raise ValueError("none of the chosen questions is answered: choose others, or record them first")

@@ -175,13 +175,15 @@ def choose_questions(corpus: Corpus, wanted: str) -> list[Question]:
     Raises
     ------
     ValueError
-        An id that no question has.
+        No id, or an id that no question has.
     """
     if wanted == "all":
         return list(corpus)
     if wanted == "sample":
         return lesson_sample(corpus)
     ids = [part.strip() for part in wanted.split(",") if part.strip()]
+    if not ids:
+        raise ValueError(f"no question is named by {wanted!r}: give all, sample, or ids like QA001,QA105")
     known = {question.id for question in corpus}
     if unknown := [question_id for question_id in ids if question_id not in known]:
         raise ValueError(f"no question {', '.join(unknown)}: give all, sample, or ids like QA001,QA105")
