@@ -5,27 +5,14 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+from small_record import TEXTS, write_record
 from typer.testing import CliRunner
 
 import ragfin.cli
 from ragfin.cli import app
 from ragfin.corpus import load_corpus
-from ragfin.generation import RAG_PROMPT, Answer, Identity, answer_key
 from ragfin.lesson import LessonError, find_notebooks, run_notebook
-from ragfin.records import AnswerRecord
-from ragfin.runs import fragments, load_run
-
-IDENTITY = Identity("endpoint/small", "0" * 64, "float32", {})
-TEXTS = {
-    "QA001": "El margen fue del 20,5 % [1].",
-    "QA002": "312,4 millones [1].",
-    "QA003": "No consta.",
-    "QA004": "704 personas [2].",
-    "QA005": "16 [3]",
-    "QA006": "No consta.",
-    "QA007": "Sí, semestral [1].",
-    "QA008": "0,20 % [1]",
-}
+from ragfin.runs import load_run
 
 
 def run(*arguments: str):
@@ -39,19 +26,6 @@ def as_json(*arguments: str):
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
-
-
-def write_record(path: Path, folder: Path, texts: dict[str, str], *, context: str = "retrieved", k: int = 3) -> Path:
-    """Record answers as a model would have given them to the small corpus."""
-    corpus = load_corpus(folder)
-    questions = [corpus.question(question_id) for question_id in texts]
-    given = fragments(corpus, questions, context=context, k=k)
-    with AnswerRecord(path).writing() as record:
-        for question in questions:
-            request = RAG_PROMPT.request(question, [chunk.text for chunk in given[question.id]])
-            answer = Answer.parse(request, texts[question.id], "stop" if texts[question.id] else "failed")
-            record.append(answer_key(IDENTITY, request.messages), IDENTITY, request, answer)
-    return path
 
 
 @pytest.fixture

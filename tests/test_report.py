@@ -7,28 +7,18 @@ import pytest
 from bs4 import BeautifulSoup
 from hypothesis import given
 from hypothesis import strategies as st
+from small_record import TEXTS, write_record
 from typer.testing import CliRunner
 
 from ragfin import load_corpus
 from ragfin.cli import app
 from ragfin.comparison import compare_pairs, comparison_table
 from ragfin.evaluation import evaluate, evaluate_baseline, failures_by_link
-from ragfin.generation import RAG_PROMPT, Answer, Identity, answer_key
-from ragfin.records import AnswerRecord
+from ragfin.generation import Answer
 from ragfin.report import comparison_page
 from ragfin.report_questions import baseline_contexts, marked
 from ragfin.runs import fragments, load_run
 
-TEXTS = {
-    "QA001": "El margen fue del 20,5 % [1].",
-    "QA002": "312,4 millones [1].",
-    "QA003": "No consta.",
-    "QA004": "704 personas [2].",
-    "QA005": "16 [3]",
-    "QA006": "No consta.",
-    "QA007": "Sí, semestral [1].",
-    "QA008": "0,20 % [1]",
-}
 HOSTILE = (
     "<script>window.hurt = 1</script>",
     '<img src=x onerror="window.hurt = 1">',
@@ -58,20 +48,6 @@ def page_of(corpus, texts=TEXTS):
 
 def soup_of(page):
     return BeautifulSoup(page, "html.parser")
-
-
-def write_record(path, folder, texts, model="endpoint/small", failed=()):
-    """Record answers as a model would have given them to the small corpus."""
-    corpus, identity = load_corpus(folder), Identity(model, "0" * 64, "float32", {})
-    questions = [corpus.question(question_id) for question_id in texts]
-    given = fragments(corpus, questions)
-    with AnswerRecord(path).writing() as record:
-        for question in questions:
-            request = RAG_PROMPT.request(question, [chunk.text for chunk in given[question.id]])
-            ended = "failed" if question.id in failed else "stop"
-            answer = Answer.parse(request, texts[question.id], ended)
-            record.append(answer_key(identity, request.messages), identity, request, answer)
-    return path
 
 
 def run(*arguments):
